@@ -1,0 +1,79 @@
+/* outcome.h - from the way a handler ended to what becomes of its job (layer: model; pure).
+ *
+ * Two steps. outcome_decide looks only at the run: how the process ended, what it said on its control channel, who asked it
+ * to end. It gives an outcome with its cause in words. settlement_decide (settlement.h) then applies the job's attempts and
+ * backoff. */
+#ifndef LEASEHOLD_MODEL_OUTCOME_H
+#define LEASEHOLD_MODEL_OUTCOME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum outcome_kind {
+	OUTCOME_SUCCEEDED,
+	OUTCOME_RETRY,
+	OUTCOME_SNOOZE,     /* not now, and not counted */
+	OUTCOME_DEAD,       /* permanent failure */
+	OUTCOME_TIMED_OUT,  /* as retry, named */
+	OUTCOME_CANCELLED,
+	OUTCOME_LEASE_LOST, /* nothing may be written */
+	OUTCOME_RELEASED,   /* ended by a shutdown or never started: not counted */
+	OUTCOME_KINDS
+};
+/* "succeeded", "retry", "snooze", "dead", "timed_out", "cancelled", "lease_lost", "released" */
+const char *outcome_name(enum outcome_kind kind);
+
+/* Why we ended a handler. The first reason stands. */
+enum end_reason { END_NONE, END_TIMEOUT, END_LEASE, END_CANCEL, END_SHUTDOWN, END_REASONS };
+const char *end_reason_name(enum end_reason reason);
+
+enum run_end {
+	RUN_EXITED,      /* a process ran and ended: exited or signalled */
+	RUN_NOT_STARTED, /* deadline already passed, runner unavailable, or the lease was gone: the handler never ran */
+	RUN_EXEC_FAILED, /* the program could not be executed: exec_errno, exec_stage */
+	RUN_RUNNER_LOST  /* the runner died, and the handler with it */
+};
+
+/* What the handler asked for on descriptor 3; the last value of each wins. */
+struct run_requests {
+	int64_t retry_after_ms; /* -1 = not said */
+	int64_t snooze_ms;      /* -1 = not said */
+	bool dead;
+	char dead_reason[256];
+};
+
+struct run_facts {
+	enum run_end end;
+	enum end_reason reason; /* who asked it to end, END_NONE when nobody did */
+	bool exited;            /* exit_code holds; else signal holds */
+	int exit_code;
+	int signal;
+	bool core_dumped;
+	int exec_errno;
+	const char *exec_stage; /* "execve", "chdir", "setuid" ...: borrowed, static */
+	bool group_gone;        /* no process of its group is left; for RUN_EXITED and RUN_RUNNER_LOST only */
+	struct run_requests asked;
+};
+
+struct outcome {
+	enum outcome_kind kind;
+	int64_t delay_ms; /* asked for by the handler; -1 = by the backoff. Only for RETRY and SNOOZE */
+	char cause[320];  /* "exit status 75", "killed by SIGSEGV (core dumped)", "timed out", ... ; "" for a plain success */
+};
+
+/* The rules, in order (leasehold-handler(7) has them for handler authors): a run that never started is released, whatever
+ * the reason (a release is fenced: it changes nothing when the lease is gone); then lease lost beats all; a clean exit 0
+ * counts even when an end had been asked for, unless control lines asked otherwise; a shutdown is released; cancel;
+ * timeout; then the control channel's dead, snooze, retry-after; then exit 0 succeeded, 65 (EX_DATAERR) dead, 75
+ * (EX_TEMPFAIL) and anything else retry. A failed exec is a retry that names the errno. Last, what would run the job again
+ * while its group may still be alive (group_gone is false) is LEASE_LOST instead: the holder stops renewing, and the lease
+ * lapses. */
+void outcome_decide(const struct run_facts *facts, struct outcome *out);
+
+/* "SIGSEGV" for 11; "signal 99" into the caller's buffer otherwise. Returns text valid as long as buffer. */
+const char *outcome_signal_name(int signal, char *buffer, unsigned int size);
+
+#define OUTCOME_EXIT_DEAD 65
+#define OUTCOME_EXIT_TEMPFAIL 75
+
+#endif
