@@ -1,0 +1,279 @@
+/* test_plans.c - how the server runs each hot statement with many rows: which key, no sort, no scan. The statements are taken
+ * from the server's own general log while the store sends them, so that what is explained is what is sent. */
+#include "store_test.h"
+
+#include "store/claim_store.h"
+#include "store/lease_store.h"
+#include "store/promote_store.h"
+#include "store/recover_store.h"
+#include "store/settle_store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROWS 24000
+#define CHUNK 100
+
+static uint64_t ids[CHUNK];
+static struct store_held held[CHUNK];
+
+/* Mostly finished, some thousands waiting in three queues, some hundreds running, all ids mixed. */
+static int fill(void **state)
+{
+	store_test_empty(state);
+	run("INSERT INTO jobs (kind, queue, priority, run_at, state, lease_id, locked_at, lease_ms) WITH RECURSIVE n (i) AS "
+	    "(SELECT 0 UNION ALL SELECT i + 1"
+	    " FROM n WHERE i < 999), m (j) AS (SELECT 0 UNION ALL SELECT j + 1 FROM m WHERE j < %u)"
+	    " SELECT 'test', ELT(1 + i %% 3, 'default', 'mail', 'bulk'), i %% 5, '2020-01-01' + INTERVAL i * 1000 + j SECOND,"
+	    " CASE WHEN i < 500 THEN 'succeeded' WHEN i < 900 THEN 'ready' WHEN i < 980 THEN 'scheduled' ELSE 'running' END,"
+	    " IF(i >= 980, %s, NULL), IF(i >= 980, UTC_TIMESTAMP(6), NULL), IF(i >= 980, 60000, NULL) FROM n, m",
+	    (uint64_t)ROWS / 1000 - 1, LEASE_A);
+	run("UPDATE jobs SET run_at=UTC_TIMESTAMP(6) + INTERVAL 1 DAY WHERE state='scheduled' AND id %% 2 = 0");
+	assert_int_equal(ask_number("SELECT COUNT(*) FROM jobs"), ROWS);
+	ask("ANALYZE TABLE jobs");
+	return 0;
+}
+
+static void take_running(void)
+{
+	struct recover_row *rows = calloc(RECOVER_PAGE, sizeof(*rows));
+	size_t count;
+
+	assert_non_null(rows);
+	ok(recover_store_running(t.db, 1000000, NULL, rows, &count, &t.fault));
+	assert_int_equal(count, CHUNK);
+	for (size_t i = 0; i < CHUNK; i++) {
+		ids[i] = held[i].id = rows[i].id;
+		memcpy(held[i].lease, LEASE_A, sizeof(held[i].lease));
+	}
+	free(rows);
+}
+
+static void listen(void)
+{
+	run("SET GLOBAL general_log=0");
+	run("TRUNCATE TABLE mysql.general_log");
+	run("SET GLOBAL log_output='TABLE'");
+	run("SET GLOBAL general_log=1");
+}
+
+/* EXPLAINs one statement: every table in it by this key, and never sorted. most: rows that may be looked at. */
+static void assert_plan(const char *statement, const char *key, uint64_t most)
+{
+	struct db_rows *rows;
+	const char *table, *used, *extra, *rows_text;
+	size_t seen = 0;
+
+	/* With these rows the server may choose well by itself; with others it does not. */
+	if (strstr(statement, " FORCE INDEX (") == NULL)
+		fail_msg("no index is forced: %s", statement);
+	ok(db_queryf(t.db, &rows, &t.fault, "EXPLAIN FORMAT=TRADITIONAL %r", statement));
+	while (db_rows_next(rows)) {
+		table = used = extra = rows_text = NULL;
+		for (unsigned int i = 0; i < db_rows_columns(rows); i++) {
+			if (strcmp(db_column_name(rows, i), "table") == 0)
+				table = db_text(rows, i, NULL);
+			else if (strcmp(db_column_name(rows, i), "key") == 0)
+				used = db_text(rows, i, NULL);
+			else if (strcmp(db_column_name(rows, i), "Extra") == 0)
+				extra = db_text(rows, i, NULL);
+			else if (strcmp(db_column_name(rows, i), "rows") == 0)
+				rows_text = db_text(rows, i, NULL);
+		}
+		if (table == NULL || strcmp(table, "jobs") != 0)
+			continue;
+		seen++;
+		if (used == NULL || strcmp(used, key) != 0 ||
+		    (extra != NULL && (strstr(extra, "filesort") != NULL || strstr(extra, "temporary") != NULL)) ||
+		    (most > 0 && strtoull(rows_text, NULL, 10) > most))
+			fail_msg("%s\nkey %s, rows %s, %s", statement, used != NULL ? used : "none", rows_text,
+				 extra != NULL ? extra : "");
+	}
+	db_rows_free(rows);
+	if (seen == 0)
+		fail_msg("not explained: %s", statement);
+}
+
+/* What t.db sent since listen() that touches jobs, each explained. Returns how many there were. */
+static size_t assert_plans(const char *key, uint64_t most)
+{
+	char statement[65536];
+	struct db_rows *rows;
+	size_t count = 0;
+
+	run("SET GLOBAL general_log=0");
+	ok(db_queryf(t.other, &rows, &t.fault,
+		     "SELECT CONVERT(argument USING utf8mb4) FROM mysql.general_log WHERE thread_id=%u AND command_type='Query'"
+		     " AND argument LIKE '%%jobs %%'",
+		     db_identity(t.db)->session));
+	while (db_rows_next(rows)) {
+		db_copy(rows, 0, statement, sizeof(statement));
+		assert_plan(statement, key, most);
+		count++;
+	}
+	db_rows_free(rows);
+	return count;
+}
+
+static uint64_t reads(void)
+{
+	struct db_rows *rows;
+	uint64_t sum = 0;
+
+	ok(db_queryf(t.db, &rows, &t.fault, "SHOW SESSION STATUS LIKE 'Handler_read%%'"));
+	while (db_rows_next(rows))
+		sum += db_u64(rows, 1);
+	db_rows_free(rows);
+	return sum;
+}
+
+static void test_claim_scan(void **state)
+{
+	static struct scan_row rows[800];
+	struct scan_cursor cursor = {.set = false};
+	uint64_t before;
+	size_t count;
+
+	(void)state;
+	listen();
+	ok(claim_store_scan(t.db, "default", &cursor, 100, rows, &count, &t.fault));
+	assert_int_equal(count, 100);
+	/* From the middle of the queue: what lies before it is not read again. */
+	cursor = (struct scan_cursor){.set = true, .priority = 2, .run_at = "2020-01-04 00:00:00.000000", .id = 5000};
+	before = reads();
+	ok(claim_store_scan(t.db, "default", &cursor, 100, rows, &count, &t.fault));
+	assert_int_equal(count, 100);
+	assert_in_range(reads() - before, 1, 130);
+	assert_int_equal(assert_plans("claim", 0), 2);
+}
+
+static void test_claim_writes(void **state)
+{
+	static struct scan_row rows[CHUNK];
+	struct scan_cursor cursor = {.set = false};
+	uint64_t won;
+	size_t count;
+
+	(void)state;
+	ok(claim_store_scan(t.db, "mail", &cursor, CHUNK, rows, &count, &t.fault));
+	for (size_t i = 0; i < CHUNK; i++)
+		ids[i] = rows[i].id;
+	for (size_t n = 1; n <= CHUNK; n *= 10) {
+		listen();
+		ok(claim_store_put_back_early(t.db, ids, n, &t.fault));
+		ok(claim_store_take(t.db, ids, n, LEASE_B, 60000, "w", &won, &t.fault));
+		ok(claim_store_release(t.db, ids, n, LEASE_B, &won, &t.fault));
+		assert_int_equal(won, n);
+		assert_int_equal(assert_plans("PRIMARY", n), 3);
+	}
+}
+
+static void drop(void *arg, struct job *job)
+{
+	(void)arg;
+	job_free(job);
+}
+
+static void test_held_rows(void **state)
+{
+	static struct lease_row seen[CHUNK];
+	uint64_t matched;
+	size_t count;
+
+	(void)state;
+	take_running();
+	for (size_t n = 1; n <= CHUNK; n *= 10) {
+		listen();
+		ok(lease_store_renew(t.db, held, n, &matched, &t.fault));
+		assert_int_equal(matched, n);
+		ok(lease_store_read(t.db, held, n, seen, &count, &t.fault));
+		ok(claim_store_read(t.db, ids, n, LEASE_A, 60000, drop, NULL, &t.fault));
+		assert_int_equal(assert_plans("PRIMARY", n), 3);
+	}
+}
+
+static void test_settlements(void **state)
+{
+	static const enum settle_action actions[] = {SETTLE_SUCCEED, SETTLE_RETRY, SETTLE_SNOOZE, SETTLE_RELEASE, SETTLE_DEAD};
+	struct settlement *items[CHUNK];
+	enum settle_result results[CHUNK];
+	size_t n = 20;
+
+	(void)state;
+	take_running();
+	for (size_t i = 0; i < n; i++)
+		items[i] = new_settlement(ids[i], LEASE_A, actions[i % COUNT(actions)], OUTCOME_RETRY, "x");
+	listen();
+	ok(settle_store_write(t.db, items, n, "w", true, results, &t.fault));
+	ok(settle_store_write(t.db, items, n, "w", false, results, &t.fault));
+	ok(settle_store_progress(t.db, ids[0], LEASE_A, 5, "x", &t.fault));
+	/* A locking read, 4 bare in one, 16 alone, the cancelled; then the quick way's first and another locking read; progress. */
+	assert_int_equal(assert_plans("PRIMARY", n), 1 + 1 + 16 + 1 + 1 + 1 + 1);
+	for (size_t i = 0; i < n; i++)
+		settlement_free(items[i]);
+}
+
+static void test_recovery(void **state)
+{
+	static struct recover_row rows[RECOVER_PAGE];
+	struct recover_row last;
+	int64_t next_ms;
+	uint64_t before;
+	size_t count;
+	bool taken;
+
+	(void)state;
+	run("UPDATE jobs SET locked_at='2020-01-01' WHERE state='running' ORDER BY id LIMIT 3");
+	listen();
+	before = reads();
+	ok(recover_store_scan(t.db, 1000000, rows, &count, &t.fault));
+	/* The running rows and nothing else. */
+	assert_in_range(reads() - before, 440, 500);
+	assert_int_equal(count, 3);
+	ok(recover_store_running(t.db, 1000000, NULL, rows, &count, &t.fault));
+	last = rows[count - 1];
+	ok(recover_store_running(t.db, 1000000, &last, rows, &count, &t.fault));
+	ok(recover_store_next(t.db, &next_ms, &t.fault));
+	assert_int_equal(assert_plans("claim", 0), 4);
+	listen();
+	ok(recover_store_take(t.db, &last, RECOVER_SCHEDULED, 1000, "x", &taken, &t.fault));
+	assert_true(taken);
+	assert_int_equal(assert_plans("PRIMARY", 1), 1);
+}
+
+static void test_promotion(void **state)
+{
+	static uint64_t due[PROMOTE_PAGE];
+	uint64_t before, promoted;
+	int64_t next_ms;
+	size_t count;
+
+	(void)state;
+	listen();
+	before = reads();
+	ok(promote_store_scan(t.db, due, &count, &next_ms, &t.fault));
+	assert_int_equal(count, PROMOTE_PAGE);
+	assert_in_range(reads() - before, 1, 2 * PROMOTE_PAGE + 20);
+	assert_int_equal(assert_plans("promote", 0), 1);
+	listen();
+	ok(promote_store_write(t.db, due, count, &promoted, &t.fault));
+	assert_int_equal(promoted, PROMOTE_PAGE);
+	assert_int_equal(assert_plans("PRIMARY", PROMOTE_PAGE), 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_claim_scan, fill),
+		cmocka_unit_test(test_claim_writes),
+		cmocka_unit_test(test_held_rows),
+		cmocka_unit_test(test_settlements),
+		cmocka_unit_test(test_recovery),
+		cmocka_unit_test(test_promotion),
+	};
+
+	if (!store_test_has_server())
+		return 77;
+	return cmocka_run_group_tests(tests, store_test_start, store_test_end);
+}
