@@ -1,0 +1,81 @@
+/* launch.c - see launch.h. */
+#include "runner/launch.h"
+
+#include "runner/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+static void launch_refuse(const struct runner_received *start, int error)
+{
+	struct runner_report report = {.news = RUNNER_NOT_STARTED, .error = error};
+
+	report.stage = error == 0 ? RUNNER_STAGE_NONE : RUNNER_STAGE_FORK;
+	runner_tell(start->fds[RUNNER_FD_STATUS], &report);
+}
+
+/* Why a run cannot even be tried; 0 when it can. */
+static int launch_obstacle(const struct runs *runs, const struct runner_received *start)
+{
+	for (int i = 0; i < RUNNER_FDS; i++) {
+		if (start->fds[i] < 0)
+			return EMFILE;
+	}
+	return runs_find(runs, start->command.run) == NULL ? 0 : EEXIST;
+}
+
+/* Returns 0 or errno. */
+static int launch_fork(struct run *run, const struct runner_received *start, const struct rlimit *files)
+{
+	struct child child = {.start = start, .parent = getpid(), .started_ms = run->plan.started_ms, .files = files};
+	int failure[2];
+
+	if (pipe2(failure, O_CLOEXEC | O_NONBLOCK) != 0)
+		return errno;
+	run->failure_fd = failure[0];
+	child.failure_fd = failure[1];
+	run->pid = fork();
+	if (run->pid == 0)
+		child_become(&child);
+	if (run->pid < 0) {
+		int error = errno;
+
+		close(failure[1]);
+		return error;
+	}
+	close(failure[1]);
+	/* The child does the same: whoever comes first, the group exists before anyone signals it. */
+	(void)setpgid(run->pid, run->pid);
+	return 0;
+}
+
+void launch_run(struct runs *runs, struct runner_received *start, int64_t now_ms, const struct rlimit *files)
+{
+	const struct runner_command *command = &start->command;
+	struct run *run = NULL;
+	int error;
+
+	if (command->kill_at_ms <= now_ms) {
+		launch_refuse(start, 0);
+		return;
+	}
+	error = launch_obstacle(runs, start);
+	if (error == 0) {
+		run = runs_new(runs);
+		error = run == NULL ? ENOMEM : 0;
+	}
+	if (error == 0) {
+		run->number = command->run;
+		plan_init(&run->plan, now_ms, command->kill_at_ms, command->timeout_ms, command->grace_ms);
+		error = launch_fork(run, start, files);
+	}
+	if (error != 0) {
+		launch_refuse(start, error);
+		runs_drop(run);
+		return;
+	}
+	run->status_fd = start->fds[RUNNER_FD_STATUS];
+	start->fds[RUNNER_FD_STATUS] = -1;
+	runs_add(runs, run);
+}

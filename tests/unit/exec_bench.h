@@ -1,0 +1,56 @@
+/* exec_bench.h - for tests of the exec handler: a job, its handler's settings, and what the worker around them would do. */
+#ifndef LEASEHOLD_TESTS_EXEC_BENCH_H
+#define LEASEHOLD_TESTS_EXEC_BENCH_H
+
+#include "handler/handler.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define BENCH_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define BENCH_SANITIZED 1
+#endif
+#endif
+#ifndef BENCH_SANITIZED
+#define BENCH_SANITIZED 0
+#endif
+
+struct bench {
+	struct job job;
+	struct handler_settings handler;
+	char *script[4];
+	const struct handler_ops *ops;
+	struct runner_link *link;
+	struct run_report report;
+	/* what the hooks do */
+	bool refuse;               /* the lease is not held any more */
+	int64_t lease_left_ms;     /* until the deadline */
+	enum end_reason end_with;  /* asked for right after the start */
+	pid_t kill_on_progress;    /* SIGKILL when the handler reports progress */
+	pid_t kill_before_send;
+	pid_t wake_later;          /* SIGCONT a moment after the START is on its way */
+	bool wait_for_noted_pid;   /* the note is a process: the hook returns when that has ended */
+	/* what they heard */
+	double percent;
+	char note[1024];
+};
+
+void bench_use(struct runner_link *link); /* for all that follow */
+
+/* A handler that is this shell script; everything else as a test would have it. */
+void bench_init(struct bench *b, const char *script);
+void bench_payload(struct bench *b, const char *payload, size_t len); /* copied */
+void bench_run(struct bench *b); /* open descriptors are counted: it fails the test when some are left */
+void bench_free(struct bench *b);
+
+/* Each of so many threads runs so many jobs; returns how many went wrong. */
+int bench_run_threads(size_t threads, int runs);
+
+long bench_peak_kb(void); /* of this process */
+
+#endif
