@@ -1,0 +1,356 @@
+#include "worker/claimer.h"
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "model/scan.h"
+#include "store/claim_store.h"
+#include "worker/handback.h"
+#include "worker/heartbeat.h"
+#include "worker/role.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CLAIMER_END_WAIT_MS 2000 /* how long a lost session is given to leave the server */
+
+/* A claim on its way: its ids are in the register, and its fate may be unknown. */
+struct claimer_claim {
+	char lease[UUID_TEXT_LEN + 1];
+	int64_t sent_ms;
+	uint64_t *ids; /* sorted */
+	size_t n;
+	bool in_doubt;            /* the UPDATE's reply was lost */
+	struct db_identity lost;  /* the session it was sent on */
+};
+
+struct claimer {
+	struct role role; /* first */
+	struct pool *pool;
+	atomic_int leaving; /* 0, CLAIMER_LEAVE or CLAIMER_ABANDON */
+	size_t queue_count;
+	struct scan *scans; /* one a queue */
+	size_t batch_max;   /* room in rows and ids */
+	struct scan_row *rows;
+	uint64_t *ids, *early;
+	struct claimer_claim claim;
+	int64_t idle_ms; /* current pause while there is nothing to do */
+	size_t ours;     /* jobs of the claim that the read-back handed over */
+};
+
+enum { CLAIMER_LEAVE = 1, CLAIMER_ABANDON };
+
+#define CLAIMER_BATCH_CEILING 1000 /* the largest pools.batch */
+
+static size_t claimer_count_queues(const struct pool_settings *p)
+{
+	size_t n = 0;
+
+	while (p->queues[n] != NULL)
+		n++;
+	return n;
+}
+
+static int claimer_by_id(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* The read-back's answer, a job at a time. */
+static void claimer_take(void *arg, struct job *job)
+{
+	struct claimer *c = arg;
+	struct instance *in = c->role.instance;
+
+	if (!inflight_won(in->inflight, job->id, job->lease)) { /* read twice: handed over already */
+		job_free(job);
+		return;
+	}
+	c->ours++;
+	atomic_fetch_add(&in->count.claimed, 1);
+	log_debug("claim", "job=%llu kind=%s queue=%s attempt=%u claimed", (unsigned long long)job->id, job->kind, job->queue,
+		  job->attempt);
+	fifo_push(&c->pool->handoff, &job->link);
+}
+
+static void claimer_forget_missed(struct claimer *c)
+{
+	struct claimer_claim *claim = &c->claim;
+
+	for (size_t i = 0; i < claim->n; i++)
+		inflight_missed(c->role.instance->inflight, claim->ids[i], claim->lease);
+	claim->n = 0;
+}
+
+/* Whether the session that carried the claim can still write. Looked at before the read-back, or "not ours" would prove nothing. */
+static enum db_end claimer_end_lost_session(struct claimer *c, struct fault *f)
+{
+	enum db_end end;
+
+	if (!c->claim.in_doubt)
+		return DB_END_GONE;
+	end = db_end_session(c->role.session.db, &c->claim.lost, CLAIMER_END_WAIT_MS, f);
+	log_info("claim", "lease=%s the reply to a claim was lost; its session %llu is %s", c->claim.lease,
+		 (unsigned long long)c->claim.lost.session, end == DB_END_GONE ? "gone" : "not known to be gone");
+	return end;
+}
+
+/* One try to learn whose the rows of the claim are. DB_OK: the claim is over. */
+static enum db_class claimer_resolve(struct claimer *c, struct fault *f)
+{
+	struct claimer_claim *claim = &c->claim;
+	struct instance *in = c->role.instance;
+	enum db_end end = claimer_end_lost_session(c, f);
+	enum db_class class;
+
+	if (end == DB_END_FAILED)
+		return DB_GONE;
+	class = claim_store_read(c->role.session.db, claim->ids, claim->n, claim->lease, (uint32_t)in->lease_ms, claimer_take, c,
+				 f);
+	if (class != DB_OK)
+		return class;
+	if (end == DB_END_UNKNOWN) { /* it may still land: the heartbeat watches for one lease more */
+		for (size_t i = 0; i < claim->n; i++)
+			inflight_doubt(in->inflight, claim->ids[i], claim->lease, clock_boot_ms() + in->lease_ms);
+		claim->n = 0;
+	}
+	claimer_forget_missed(c);
+	return DB_OK;
+}
+
+/* Sends the claim for the ids in c->ids. DB_OK: *won of them are ours and handed over. Otherwise claim.n > 0 says that its rows are
+ * still to be looked for. */
+static enum db_class claimer_send(struct claimer *c, size_t *won, struct fault *f)
+{
+	struct claimer_claim *claim = &c->claim;
+	struct instance *in = c->role.instance;
+	uint64_t matched = 0;
+	enum db_class class;
+
+	*won = 0;
+	c->ours = 0;
+	random_uuid(claim->lease);
+	qsort(claim->ids, claim->n, sizeof(*claim->ids), claimer_by_id);
+	claim->sent_ms = clock_boot_ms();
+	claim->n = inflight_claim(in->inflight, c->pool->index, claim->ids, claim->n, claim->lease, in->lease_ms, claim->sent_ms);
+	claim->in_doubt = false;
+	if (claim->n == 0)
+		return DB_OK;
+	class = claim_store_take(c->role.session.db, claim->ids, claim->n, claim->lease, (uint32_t)in->lease_ms, in->worker,
+				 &matched, f);
+	if (class == DB_UNCERTAIN || class == DB_OTHER) {
+		claim->in_doubt = true;
+		claim->lost = *db_identity(c->role.session.db);
+		return class;
+	}
+	if (class != DB_OK || matched == 0) {
+		claimer_forget_missed(c);
+		return class;
+	}
+	class = claimer_resolve(c, f);
+	*won = c->ours;
+	return class;
+}
+
+/* Sorts the scan's rows into early ones and candidates (kept in c->rows, in order). Returns the number of candidates. */
+static size_t claimer_sift(struct claimer *c, size_t n, size_t *early)
+{
+	size_t kept = 0;
+
+	*early = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (c->rows[i].early)
+			c->early[(*early)++] = c->rows[i].id;
+		else if (!inflight_holds(c->role.instance->inflight, c->rows[i].id))
+			c->rows[kept++] = c->rows[i];
+	}
+	return kept;
+}
+
+/* One scan of one queue and a claim of at most `free` rows. */
+static enum db_class claimer_queue(struct claimer *c, size_t queue, size_t free_slots, size_t *won, struct fault *f)
+{
+	const char *name = c->role.instance->startup->pools[c->pool->index].queues[queue];
+	struct scan *scan = &c->scans[queue];
+	size_t batch = free_slots < c->batch_max ? free_slots : c->batch_max;
+	size_t window = scan_window(scan, batch, clock_mono_ms()), n = 0, early = 0, offset;
+	struct scan_row last;
+	enum db_class class;
+	bool found;
+
+	*won = 0;
+	class = claim_store_scan(c->role.session.db, name, &scan->cursor, window, c->rows, &n, f);
+	if (class != DB_OK)
+		return class;
+	found = n > 0;
+	if (found)
+		last = c->rows[n - 1];
+	n = claimer_sift(c, n, &early);
+	if (early > 0) {
+		qsort(c->early, early, sizeof(*c->early), claimer_by_id);
+		class = claim_store_put_back_early(c->role.session.db, c->early, early, f);
+		if (class != DB_OK)
+			return class;
+	}
+	offset = scan_choose(n, batch, random_below(UINT64_MAX), &c->claim.n);
+	for (size_t i = 0; i < c->claim.n; i++)
+		c->claim.ids[i] = c->rows[offset + i].id;
+	batch = c->claim.n;
+	if (batch > 0)
+		class = claimer_send(c, won, f);
+	if (class != DB_OK)
+		return class;
+	if (found && n == 0)
+		scan_skip(scan, &last); /* all of them are held here: claims in doubt must not hide what comes after */
+	else
+		scan_advance(scan, c->rows, n, offset, batch, *won);
+	return DB_OK;
+}
+
+static enum db_class claimer_round(struct claimer *c, size_t wanted, size_t *total, struct fault *f)
+{
+	enum db_class class = DB_OK;
+
+	*total = 0;
+	for (size_t q = 0; q < c->queue_count && wanted > *total && class == DB_OK; q++) {
+		size_t won;
+
+		class = claimer_queue(c, q, wanted - *total, &won, f);
+		*total += won;
+	}
+	return class;
+}
+
+/* Whether a claim may be sent now; else how long to wait before looking again. */
+static bool claimer_may_claim(struct claimer *c, int64_t *wait_ms)
+{
+	int64_t now_ms = clock_boot_ms(), crowded_ms = atomic_load(&c->role.instance->crowded_until_ms) - now_ms;
+
+	*wait_ms = -1;
+	if (!instance_claims(c->role.instance) || atomic_load(&c->leaving) != 0)
+		return false;
+	*wait_ms = 100;
+	if (crowded_ms > 0) {
+		db_close(c->role.session.db);
+		*wait_ms = crowded_ms;
+		return false;
+	}
+	return heartbeat_is_fresh(c->pool, now_ms);
+}
+
+/* After a round: at once when it brought a full load and there is room for more, else with a pause that grows while there is
+ * nothing. */
+static int64_t claimer_rest(struct claimer *c, const struct pool_settings *p, size_t won, size_t wanted)
+{
+	if (won > 0) {
+		c->idle_ms = p->poll_ms;
+		return won == wanted ? 0 : p->poll_ms;
+	}
+	c->idle_ms = c->idle_ms < p->poll_ms ? p->poll_ms : 2 * c->idle_ms;
+	if (c->idle_ms > p->poll_max_ms)
+		c->idle_ms = p->poll_max_ms;
+	return c->idle_ms - (int64_t)random_below((uint64_t)c->idle_ms / 4 + 1);
+}
+
+/* A claim into the free slots. Returns how long to wait. */
+static int64_t claimer_fill(struct claimer *c, size_t free_slots)
+{
+	struct settings *settings = instance_settings(c->role.instance);
+	const struct pool_settings *pool = &settings->pools[c->pool->index];
+	size_t batch = (size_t)pool->batch, wanted = free_slots < batch ? free_slots : batch, won = 0;
+	struct fault f = { 0 };
+	enum db_class class = claimer_round(c, wanted, &won, &f);
+	int64_t wait_ms = session_outcome(&c->role.session, class, &f, class == DB_OK ? claimer_rest(c, pool, won, wanted) : 0);
+
+	settings_unref(settings);
+	return wait_ms;
+}
+
+static int64_t claimer_step(struct role *role)
+{
+	struct claimer *c = (struct claimer *)role;
+	size_t occupied = inflight_occupied(role->instance->inflight, c->pool->index);
+	struct fault f = { 0 };
+	enum db_class class;
+	int64_t wait_ms;
+
+	if (c->claim.n == 0 && !claimer_may_claim(c, &wait_ms))
+		return wait_ms;
+	if (c->claim.n == 0 && occupied >= c->pool->slots)
+		return -1; /* a slot that comes free nudges us */
+	class = session_connect(&role->session, &f);
+	if (class != DB_OK)
+		return session_outcome(&role->session, class, &f, 0);
+	if (c->claim.n == 0)
+		return claimer_fill(c, c->pool->slots - occupied);
+	class = claimer_resolve(c, &f); /* an earlier claim comes first */
+	return session_outcome(&role->session, class, &f, 0);
+}
+
+/* Even when told to leave, a claim in doubt is resolved first, as long as its lease could matter. */
+static bool claimer_may_leave(const struct claimer *c)
+{
+	int leaving = atomic_load(&c->leaving);
+
+	return leaving == CLAIMER_ABANDON ||
+	       (leaving != 0 && (c->claim.n == 0 || clock_boot_ms() - c->claim.sent_ms > c->role.instance->lease_ms));
+}
+
+static void claimer_loop(struct role *role)
+{
+	struct claimer *c = (struct claimer *)role;
+	int64_t wait_ms = 0;
+
+	while (!claimer_may_leave(c)) {
+		gate_wait(&role->gate, wait_ms);
+		wait_ms = claimer_step(role);
+	}
+	claimer_forget_missed(c);
+}
+
+void claimer_leave(struct role *role, bool abandon)
+{
+	struct claimer *c = (struct claimer *)role;
+
+	if (c == NULL)
+		return;
+	atomic_store(&c->leaving, abandon ? CLAIMER_ABANDON : CLAIMER_LEAVE);
+	role_nudge(role);
+}
+
+static void claimer_free(struct role *role)
+{
+	struct claimer *c = (struct claimer *)role;
+
+	free(c->scans);
+	free(c->rows);
+	free(c->early);
+	free(c->ids);
+}
+
+struct role *claimer_new(struct pool *pool)
+{
+	static const struct role_ops ops = { .thread = "lh-claim", .area = "claim", .loop = claimer_loop, .free = claimer_free };
+	struct instance *in = pool->instance;
+	struct claimer *c = role_new(sizeof(*c), &ops, in, &(struct role_options){ .lock_wait_s = 1, .most_wait_ms = 2000 });
+
+	if (c == NULL)
+		return NULL;
+	c->pool = pool;
+	c->queue_count = claimer_count_queues(&in->startup->pools[pool->index]);
+	c->batch_max = pool->slots < CLAIMER_BATCH_CEILING ? pool->slots : CLAIMER_BATCH_CEILING;
+	c->scans = calloc(c->queue_count, sizeof(*c->scans));
+	c->rows = calloc(c->batch_max * SCAN_WINDOW_MAX, sizeof(*c->rows));
+	c->early = calloc(c->batch_max * SCAN_WINDOW_MAX, sizeof(*c->early));
+	c->ids = calloc(c->batch_max, sizeof(*c->ids));
+	if (c->scans == NULL || c->rows == NULL || c->early == NULL || c->ids == NULL) {
+		role_free(&c->role);
+		return NULL;
+	}
+	for (size_t i = 0; i < c->queue_count; i++)
+		scan_init(&c->scans[i]);
+	c->claim.ids = c->ids;
+	return &c->role;
+}

@@ -1,0 +1,215 @@
+#include "worker/heartbeat.h"
+
+#include "base/clock.h"
+#include "store/lease_store.h"
+#include "worker/handback.h"
+#include "worker/role.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define HEARTBEAT_CHUNK 100
+#define HEARTBEAT_PATIENCE_MS 1000 /* for locked rows, at the end of a round: this, or half a heartbeat interval */
+#define HEARTBEAT_FIRST_PAUSE_MS 5
+
+struct heartbeat {
+	struct role role; /* first */
+	struct pool *pool;
+	struct store_held *held;    /* what is to be renewed in this round, sorted by id */
+	struct store_held *blocked; /* rows that stood alone in a lock wait: tried last */
+	size_t blocked_count;
+};
+
+/* What a row that was read back means for its entry. The heartbeat judges only entries that nobody is settling: there the
+ * completer knows better. */
+static void heartbeat_judge(struct heartbeat *h, const struct store_held *held, const struct lease_row *row, bool renewed,
+			    int64_t sent_ms)
+{
+	struct instance *in = h->pool->instance;
+	bool ours = row != NULL && strcmp(row->lease, held->lease) == 0;
+
+	if (ours && row->state == JOB_RUNNING) {
+		if (renewed)
+			inflight_renewed(in->inflight, held->id, held->lease, sent_ms, clock_boot_ms());
+		if (row->cancel_requested && inflight_cancel(in->inflight, held->id, held->lease))
+			log_info("beat", "job=%llu cancel was requested; ending its handler", (unsigned long long)held->id);
+		return;
+	}
+	if (ours && job_state_finished(row->state)) {
+		if (inflight_settled_by_handler(in->inflight, held->id, held->lease)) {
+			atomic_fetch_add(&in->count.by_handler, 1);
+			log_debug("beat", "job=%llu was settled by its handler: %s", (unsigned long long)held->id,
+				  job_state_name(row->state));
+		}
+		return;
+	}
+	if (inflight_lose(in->inflight, held->id, held->lease)) {
+		atomic_fetch_add(&in->count.lost, 1);
+		log_warn("beat", "job=%llu lease lost: the row is %s%s; its handler is ended and its result will not count",
+			 (unsigned long long)held->id, row == NULL ? "gone" : job_state_name(row->state),
+			 row != NULL && row->state == JOB_RUNNING ? " under another lease" : "");
+	}
+}
+
+static enum db_class heartbeat_read_back(struct heartbeat *h, const struct store_held *rows, size_t n, bool renewed,
+					 int64_t sent_ms, struct fault *f)
+{
+	struct lease_row found[HEARTBEAT_CHUNK];
+	size_t count = 0, at = 0;
+	enum db_class c = lease_store_read(h->role.session.db, rows, n, found, &count, f);
+
+	if (c != DB_OK)
+		return c;
+	/* Both sides are sorted by id. */
+	for (size_t i = 0; i < n; i++) {
+		while (at < count && found[at].id < rows[i].id)
+			at++;
+		heartbeat_judge(h, &rows[i], at < count && found[at].id == rows[i].id ? &found[at] : NULL, renewed, sent_ms);
+	}
+	return DB_OK;
+}
+
+/* One chunk: renew, then read back. A lock wait halves it until the blocking row stands alone; that one waits for the end of the
+ * round. */
+static enum db_class heartbeat_chunk(struct heartbeat *h, const struct store_held *rows, size_t n, bool last, struct fault *f)
+{
+	int64_t sent_ms = clock_boot_ms();
+	enum db_class c = lease_store_renew(h->role.session.db, rows, n, NULL, f);
+
+	if (c == DB_OK)
+		return heartbeat_read_back(h, rows, n, true, sent_ms, f);
+	if (c != DB_RETRY)
+		return c;
+	if (n > 1) {
+		c = heartbeat_chunk(h, rows, n / 2, last, f);
+		return c == DB_OK ? heartbeat_chunk(h, rows + n / 2, n - n / 2, last, f) : c;
+	}
+	if (!last) {
+		h->blocked[h->blocked_count++] = rows[0];
+		return DB_OK;
+	}
+	/* Still locked, by its own handler's transaction most likely. Its trust does not move, but what became of it is read all
+	 * the same. */
+	log_debug("beat", "job=%llu could not be renewed: its row is locked", (unsigned long long)rows[0].id);
+	return heartbeat_read_back(h, rows, 1, false, sent_ms, f);
+}
+
+/* Claims whose fate was unknown: a row that turned up after all is released, since its time has been running all along. */
+static enum db_class heartbeat_doubt(struct heartbeat *h, struct fault *f)
+{
+	struct instance *in = h->pool->instance;
+	size_t n = inflight_list_doubt(in->inflight, h->pool->index, clock_boot_ms(), h->held);
+	struct lease_row found[HEARTBEAT_CHUNK];
+	enum db_class c = DB_OK;
+
+	for (size_t at = 0; at < n && c == DB_OK; at += HEARTBEAT_CHUNK) {
+		size_t count = 0, chunk = n - at < HEARTBEAT_CHUNK ? n - at : HEARTBEAT_CHUNK;
+
+		c = lease_store_read(h->role.session.db, h->held + at, chunk, found, &count, f);
+		for (size_t i = 0, j = 0; c == DB_OK && i < count; i++) {
+			while (h->held[at + j].id != found[i].id)
+				j++;
+			if (found[i].state == JOB_RUNNING && strcmp(found[i].lease, h->held[at + j].lease) == 0)
+				handback_late(in, &h->held[at + j]);
+		}
+	}
+	return c;
+}
+
+/* Rows that were locked, once all the others are renewed. Most locks are short, so they are tried again for a moment; a handler
+ * that keeps its own row locked costs the others no more than that moment. */
+static enum db_class heartbeat_locked_rows(struct heartbeat *h, struct fault *f)
+{
+	int64_t every_ms = h->role.instance->heartbeat_ms, pause_ms = HEARTBEAT_FIRST_PAUSE_MS;
+	int64_t until_ms = clock_mono_ms() + (every_ms / 2 < HEARTBEAT_PATIENCE_MS ? every_ms / 2 : HEARTBEAT_PATIENCE_MS);
+	enum db_class c = DB_OK;
+
+	while (h->blocked_count > 0 && c == DB_OK) {
+		bool last = !gate_wait(&h->role.gate, pause_ms) || clock_mono_ms() >= until_ms;
+		size_t n = h->blocked_count;
+
+		h->blocked_count = 0; /* refilled from the front, behind the one that is read */
+		for (size_t i = 0; i < n && c == DB_OK; i++)
+			c = heartbeat_chunk(h, &h->blocked[i], 1, last, f);
+		pause_ms *= 2;
+	}
+	return c;
+}
+
+static enum db_class heartbeat_round(struct heartbeat *h, struct fault *f)
+{
+	struct inflight *inflight = h->pool->instance->inflight;
+	size_t n = inflight_list_held(inflight, h->pool->index, clock_boot_ms(), h->held);
+	enum db_class c = DB_OK;
+
+	if (n == 0)
+		c = lease_store_ping(h->role.session.db, f);
+	h->blocked_count = 0;
+	for (size_t at = 0; at < n && c == DB_OK; at += HEARTBEAT_CHUNK)
+		c = heartbeat_chunk(h, h->held + at, n - at < HEARTBEAT_CHUNK ? n - at : HEARTBEAT_CHUNK, false, f);
+	if (c == DB_OK)
+		c = heartbeat_locked_rows(h, f);
+	return c == DB_OK ? heartbeat_doubt(h, f) : c;
+}
+
+static int64_t heartbeat_step(struct role *role)
+{
+	struct heartbeat *h = (struct heartbeat *)role;
+	int64_t every_ms = role->instance->heartbeat_ms, began_ms = clock_boot_ms(), took_ms;
+	struct fault f = { 0 };
+	enum db_class c = session_connect(&role->session, &f);
+
+	if (c == DB_OK)
+		c = heartbeat_round(h, &f);
+	took_ms = clock_boot_ms() - began_ms;
+	if (c == DB_OK)
+		atomic_store(&h->pool->beat_ok_ms, began_ms + took_ms);
+	else if (c == DB_CROWDED)
+		instance_crowded(role->instance);
+	return session_outcome(&role->session, c, &f, took_ms < every_ms ? every_ms - took_ms : 0);
+}
+
+bool heartbeat_is_fresh(const struct pool *pool, int64_t boot_now_ms)
+{
+	int64_t ok_ms = atomic_load(&pool->beat_ok_ms), every_ms = pool->instance->heartbeat_ms;
+
+	return ok_ms != 0 && boot_now_ms - ok_ms <= every_ms + every_ms / 4 + 250;
+}
+
+static void heartbeat_free(struct role *role)
+{
+	struct heartbeat *h = (struct heartbeat *)role;
+
+	free(h->held);
+	free(h->blocked);
+}
+
+/* Waits for no lock where the server can do that, else for a second; the answer may take a quarter of the lease, but longer than
+ * a lock wait. */
+static int64_t heartbeat_timeout_ms(const struct instance *in)
+{
+	int64_t timeout_ms = in->lease_ms / 4;
+
+	if (in->startup->database.timeout_ms < timeout_ms)
+		timeout_ms = in->startup->database.timeout_ms;
+	return timeout_ms;
+}
+
+struct role *heartbeat_new(struct pool *pool)
+{
+	static const struct role_ops ops = { .thread = "lh-beat", .area = "beat", .step = heartbeat_step, .free = heartbeat_free };
+	struct instance *in = pool->instance;
+	struct heartbeat *h = role_new(sizeof(*h), &ops, in, &(struct role_options){
+		.timeout_ms = heartbeat_timeout_ms(in), .most_wait_ms = in->heartbeat_ms < 1000 ? in->heartbeat_ms : 1000 });
+
+	if (h == NULL)
+		return NULL;
+	h->pool = pool;
+	h->held = calloc(pool->slots, sizeof(*h->held));
+	h->blocked = calloc(pool->slots, sizeof(*h->blocked));
+	if (h->held == NULL || h->blocked == NULL) {
+		role_free(&h->role);
+		return NULL;
+	}
+	return &h->role;
+}
