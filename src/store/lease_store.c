@@ -19,6 +19,18 @@ enum db_class lease_store_renew(struct db *db, const struct store_held *rows, si
 	return store_exec(db, &sql, matched, f);
 }
 
+enum db_class lease_store_renew_waiting(struct db *db, const struct store_held *row, struct fault *f)
+{
+	struct buf sql;
+
+	buf_init(&sql, STORE_SQL_MAX);
+	/* MySQL has no such clause, and no sessions that do not wait either. */
+	if (db_is_mariadb(db))
+		buf_adds(&sql, "SET STATEMENT innodb_lock_wait_timeout=1 FOR ");
+	lease_store_add_renew(db, &sql, row, 1);
+	return store_exec(db, &sql, NULL, f);
+}
+
 void lease_store_add_read(struct buf *sql, const struct store_held *rows, size_t n)
 {
 	buf_adds(sql, "SELECT id, lease_id, state, cancel_requested_at IS NOT NULL FROM jobs FORCE INDEX (PRIMARY) WHERE id IN ");

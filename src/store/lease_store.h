@@ -10,6 +10,10 @@
 enum db_class lease_store_renew(struct db *db, const struct store_held *rows, size_t n, uint64_t *matched,
 				struct fault *f) LH_MUST_CHECK;
 
+/* Renews one row, and waits up to a second for its lock, in turn with all others that want it. For sessions that otherwise do
+ * not wait. */
+enum db_class lease_store_renew_waiting(struct db *db, const struct store_held *row, struct fault *f) LH_MUST_CHECK;
+
 struct lease_row {
 	uint64_t id;
 	char lease[UUID_TEXT_LEN + 1]; /* "" = NULL */

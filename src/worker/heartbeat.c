@@ -9,8 +9,8 @@
 #include <string.h>
 
 #define HEARTBEAT_CHUNK 100
-#define HEARTBEAT_PATIENCE_MS 1000 /* for locked rows, at the end of a round: this, or half a heartbeat interval */
-#define HEARTBEAT_FIRST_PAUSE_MS 5
+#define HEARTBEAT_WAIT_MS 900         /* a lock wait that took so long was in vain */
+#define HEARTBEAT_LEAST_TIMEOUT_MS 2000 /* longer than a lock wait, which would else look like a lost connection */
 
 struct heartbeat {
 	struct role role; /* first */
@@ -71,7 +71,7 @@ static enum db_class heartbeat_read_back(struct heartbeat *h, const struct store
 
 /* One chunk: renew, then read back. A lock wait halves it until the blocking row stands alone; that one waits for the end of the
  * round. */
-static enum db_class heartbeat_chunk(struct heartbeat *h, const struct store_held *rows, size_t n, bool last, struct fault *f)
+static enum db_class heartbeat_chunk(struct heartbeat *h, const struct store_held *rows, size_t n, struct fault *f)
 {
 	int64_t sent_ms = clock_boot_ms();
 	enum db_class c = lease_store_renew(h->role.session.db, rows, n, NULL, f);
@@ -80,18 +80,30 @@ static enum db_class heartbeat_chunk(struct heartbeat *h, const struct store_hel
 		return heartbeat_read_back(h, rows, n, true, sent_ms, f);
 	if (c != DB_RETRY)
 		return c;
-	if (n > 1) {
-		c = heartbeat_chunk(h, rows, n / 2, last, f);
-		return c == DB_OK ? heartbeat_chunk(h, rows + n / 2, n - n / 2, last, f) : c;
-	}
-	if (!last) {
+	if (n == 1) {
 		h->blocked[h->blocked_count++] = rows[0];
 		return DB_OK;
 	}
-	/* Still locked, by its own handler's transaction most likely. Its trust does not move, but what became of it is read all
-	 * the same. */
-	log_debug("beat", "job=%llu could not be renewed: its row is locked", (unsigned long long)rows[0].id);
-	return heartbeat_read_back(h, rows, 1, false, sent_ms, f);
+	c = heartbeat_chunk(h, rows, n / 2, f);
+	return c == DB_OK ? heartbeat_chunk(h, rows + n / 2, n - n / 2, f) : c;
+}
+
+/* A row that was locked, now that all the others are renewed. Locks are granted in turn, so a row that many write gets its
+ * renewal; one that its own handler keeps locked does not, and what became of it is read all the same. *patient is cleared by a
+ * wait in vain: the next ones do not wait. */
+static enum db_class heartbeat_locked_row(struct heartbeat *h, const struct store_held *row, bool *patient, struct fault *f)
+{
+	int64_t sent_ms = clock_boot_ms();
+	enum db_class c = *patient ? lease_store_renew_waiting(h->role.session.db, row, f) :
+				     lease_store_renew(h->role.session.db, row, 1, NULL, f);
+
+	if (c != DB_OK && c != DB_RETRY)
+		return c;
+	if (c == DB_RETRY) {
+		*patient = *patient && clock_boot_ms() - sent_ms < HEARTBEAT_WAIT_MS;
+		log_debug("beat", "job=%llu could not be renewed: %s", (unsigned long long)row->id, f->text);
+	}
+	return heartbeat_read_back(h, row, 1, c == DB_OK, sent_ms, f);
 }
 
 /* Claims whose fate was unknown: a row that turned up after all is released, since its time has been running all along. */
@@ -116,39 +128,20 @@ static enum db_class heartbeat_doubt(struct heartbeat *h, struct fault *f)
 	return c;
 }
 
-/* Rows that were locked, once all the others are renewed. Most locks are short, so they are tried again for a moment; a handler
- * that keeps its own row locked costs the others no more than that moment. */
-static enum db_class heartbeat_locked_rows(struct heartbeat *h, struct fault *f)
-{
-	int64_t every_ms = h->role.instance->heartbeat_ms, pause_ms = HEARTBEAT_FIRST_PAUSE_MS;
-	int64_t until_ms = clock_mono_ms() + (every_ms / 2 < HEARTBEAT_PATIENCE_MS ? every_ms / 2 : HEARTBEAT_PATIENCE_MS);
-	enum db_class c = DB_OK;
-
-	while (h->blocked_count > 0 && c == DB_OK) {
-		bool last = !gate_wait(&h->role.gate, pause_ms) || clock_mono_ms() >= until_ms;
-		size_t n = h->blocked_count;
-
-		h->blocked_count = 0; /* refilled from the front, behind the one that is read */
-		for (size_t i = 0; i < n && c == DB_OK; i++)
-			c = heartbeat_chunk(h, &h->blocked[i], 1, last, f);
-		pause_ms *= 2;
-	}
-	return c;
-}
-
 static enum db_class heartbeat_round(struct heartbeat *h, struct fault *f)
 {
 	struct inflight *inflight = h->pool->instance->inflight;
 	size_t n = inflight_list_held(inflight, h->pool->index, clock_boot_ms(), h->held);
 	enum db_class c = DB_OK;
+	bool patient = true;
 
 	if (n == 0)
 		c = lease_store_ping(h->role.session.db, f);
 	h->blocked_count = 0;
 	for (size_t at = 0; at < n && c == DB_OK; at += HEARTBEAT_CHUNK)
-		c = heartbeat_chunk(h, h->held + at, n - at < HEARTBEAT_CHUNK ? n - at : HEARTBEAT_CHUNK, false, f);
-	if (c == DB_OK)
-		c = heartbeat_locked_rows(h, f);
+		c = heartbeat_chunk(h, h->held + at, n - at < HEARTBEAT_CHUNK ? n - at : HEARTBEAT_CHUNK, f);
+	for (size_t i = 0; i < h->blocked_count && c == DB_OK; i++)
+		c = heartbeat_locked_row(h, &h->blocked[i], &patient, f);
 	return c == DB_OK ? heartbeat_doubt(h, f) : c;
 }
 
@@ -184,15 +177,14 @@ static void heartbeat_free(struct role *role)
 	free(h->blocked);
 }
 
-/* Waits for no lock where the server can do that, else for a second; the answer may take a quarter of the lease, but longer than
- * a lock wait. */
+/* An answer may take a quarter of the lease, but a lock wait must fit in. */
 static int64_t heartbeat_timeout_ms(const struct instance *in)
 {
 	int64_t timeout_ms = in->lease_ms / 4;
 
 	if (in->startup->database.timeout_ms < timeout_ms)
 		timeout_ms = in->startup->database.timeout_ms;
-	return timeout_ms;
+	return timeout_ms > HEARTBEAT_LEAST_TIMEOUT_MS ? timeout_ms : HEARTBEAT_LEAST_TIMEOUT_MS;
 }
 
 struct role *heartbeat_new(struct pool *pool)
