@@ -1,0 +1,1 @@
+"""Black-box harness: a private server, the real daemon, a proxy that loses replies, and one checker of invariants."""

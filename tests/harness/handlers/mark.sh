@@ -1,0 +1,19 @@
+# Sourced by the handlers: one line of the runs log for each call, written with one write(2) under O_APPEND.
+#   job attempt claim_no pid event CLOCK_BOOTTIME-in-ms
+# shellcheck shell=sh
+mark() {
+	read -r up rest </proc/uptime
+	echo "$LEASEHOLD_JOB_ID $LEASEHOLD_ATTEMPT $LEASEHOLD_CLAIM_NO $$ $1 ${up%.*}${up#*.}0" >>"$LH_RUNS"
+}
+
+# The start of a run. First it looks, itself, for an earlier run of this job that still lives: no outside observer could tell as exactly.
+mark_start() {
+	if read -r before 2>/dev/null <"$LH_ALIVE/$LEASEHOLD_JOB_ID" && read -r stat_pid stat_name stat_state rest 2>/dev/null <"/proc/$before/stat"; then
+		case $stat_name$stat_state in
+		*Z | *X) ;;
+		*script.sh* | *note.sh*) mark "overlap:$before" ;;
+		esac
+	fi
+	echo $$ >"$LH_ALIVE/$LEASEHOLD_JOB_ID"
+	mark start
+}
