@@ -1,0 +1,279 @@
+/* throughput - jobs per second of a whole instance with an in-process handler that does nothing, as a ratio to the raw ceiling
+ * of the server.
+ *
+ * The ceiling: two connections, each over its own known range of ids: for 100 ids at a time, one UPDATE from ready to running
+ * with all that a claim writes, then one UPDATE to succeeded that carries id and lease. No selection, no register, no hand-over.
+ * Both are run in turn on the same server and table, and the median of the ratios is printed.
+ *
+ * usage: throughput [jobs [rounds [threads [prefetch [batch]]]]]
+ *
+ * The server is the one at LEASEHOLD_TEST_SOCKET (LEASEHOLD_TEST_USER, LEASEHOLD_TEST_PASSWORD), with the migrations applied to
+ * the database LEASEHOLD_TEST_DATABASE. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/parse.h"
+#include "base/random.h"
+#include "db/db.h"
+#include "store/claim_store.h"
+#include "store/settle_store.h"
+#include "worker/lifecycle.h"
+
+#include <malloc.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CEILING_CONNECTIONS 2
+#define CEILING_BATCH 100
+#define INSERT_ROWS 1000
+
+struct bench {
+	struct settings *settings;
+	struct db *db;
+	uint64_t jobs, rounds;
+	uint64_t first_id;
+};
+
+static _Noreturn void bench_die(const char *what, const struct fault *f)
+{
+	fprintf(stderr, "throughput: %s: %s\n", what, f->text);
+	exit(1);
+}
+
+static void bench_must(enum db_class c, const char *what, const struct fault *f)
+{
+	if (c != DB_OK)
+		bench_die(what, f);
+}
+
+static char *bench_env(const char *name, const char *fallback)
+{
+	const char *value = getenv(name);
+
+	return strdup(value != NULL ? value : fallback);
+}
+
+static uint64_t bench_arg(int argc, char **argv, int at, uint64_t fallback)
+{
+	struct fault f;
+	uint64_t value = fallback;
+
+	if (argc > at && parse_u64(argv[at], 0, 10000000, &value, &f) != LH_OK)
+		bench_die("arguments", &f);
+	return value;
+}
+
+static struct settings *bench_settings(uint64_t threads, uint64_t prefetch, uint64_t batch)
+{
+	struct settings *s = settings_new();
+
+	s->database.socket = bench_env("LEASEHOLD_TEST_SOCKET", "");
+	s->database.user = bench_env("LEASEHOLD_TEST_USER", "root");
+	s->database.password = bench_env("LEASEHOLD_TEST_PASSWORD", "");
+	s->database.name = bench_env("LEASEHOLD_TEST_DATABASE", "leasehold");
+	s->database.connect_timeout_ms = 5000;
+	s->database.timeout_ms = 20000;
+	s->instance.name = strdup("bench");
+	s->lease = (struct lease_settings){ .length_ms = 60000, .heartbeat_ms = 15000 };
+	s->pools = calloc(1, sizeof(*s->pools));
+	s->pool_count = 1;
+	s->pools[0] = (struct pool_settings){ .name = strdup("default"), .threads = (int64_t)threads, .prefetch = (int64_t)prefetch,
+					      .batch = (int64_t)batch, .poll_ms = 100, .poll_max_ms = 1000 };
+	s->pools[0].queues = calloc(2, sizeof(char *));
+	s->pools[0].queues[0] = strdup("default");
+	s->handlers = calloc(1, sizeof(*s->handlers));
+	s->handler_count = 1;
+	s->handlers[0] = (struct handler_settings){ .kind = strdup("noop"), .type = HANDLER_NOOP, .kill_grace_ms = 5000 };
+	s->recovery = (struct recovery_settings){ .interval_ms = 5000, .max_orphans = 5, .promote_ms = 500 };
+	return s;
+}
+
+/* An empty table, then all jobs ready. */
+static void bench_fill(struct bench *b)
+{
+	struct db_rows *rows;
+	struct fault f;
+	struct buf sql;
+
+	bench_must(db_execf(b->db, NULL, &f, "TRUNCATE TABLE jobs"), "truncate", &f);
+	buf_init(&sql, STORE_SQL_MAX);
+	for (uint64_t done = 0; done < b->jobs; done += INSERT_ROWS) {
+		buf_clear(&sql);
+		buf_adds(&sql, "INSERT INTO jobs (kind) VALUES ('noop')");
+		for (uint64_t i = 1; i < INSERT_ROWS && done + i < b->jobs; i++)
+			buf_adds(&sql, ",('noop')");
+		bench_must(db_exec(b->db, &sql, NULL, &f), "insert", &f);
+	}
+	buf_free(&sql);
+	bench_must(db_queryf(b->db, &rows, &f, "SELECT MIN(id) FROM jobs"), "first id", &f);
+	b->first_id = db_rows_next(rows) ? db_u64(rows, 0) : 0;
+	db_rows_free(rows);
+}
+
+static uint64_t bench_left(struct bench *b)
+{
+	struct db_rows *rows;
+	uint64_t left;
+	struct fault f;
+
+	bench_must(db_queryf(b->db, &rows, &f, "SELECT COUNT(*) FROM jobs WHERE state <> 'succeeded'"), "count", &f);
+	left = db_rows_next(rows) ? db_u64(rows, 0) : 0;
+	db_rows_free(rows);
+	return left;
+}
+
+struct ceiling {
+	const struct bench *bench;
+	uint64_t from, to;
+};
+
+static void *ceiling_main(void *arg)
+{
+	const struct ceiling *part = arg;
+	const struct db_options options = { .database = &part->bench->settings->database, .timeout_ms = 20000, .lock_wait_s = 1 };
+	struct db *db = db_new(&options);
+	struct store_held rows[CEILING_BATCH];
+	uint64_t ids[CEILING_BATCH], won;
+	struct fault f;
+	struct buf sql;
+
+	bench_must(db_open(db, &f), "connect", &f);
+	buf_init(&sql, STORE_SQL_MAX);
+	for (uint64_t at = part->from; at < part->to; at += CEILING_BATCH) {
+		size_t n = part->to - at < CEILING_BATCH ? part->to - at : CEILING_BATCH;
+		char lease[UUID_TEXT_LEN + 1];
+
+		random_uuid(lease);
+		for (size_t i = 0; i < n; i++) {
+			ids[i] = rows[i].id = at + i;
+			memcpy(rows[i].lease, lease, sizeof(lease));
+		}
+		bench_must(claim_store_take(db, ids, n, lease, 60000, "ceiling", &won, &f), "claim", &f);
+		buf_clear(&sql);
+		buf_adds(&sql, "UPDATE jobs FORCE INDEX (PRIMARY) SET state='succeeded', finished_at=UTC_TIMESTAMP(6), "
+			       "orphan_streak=0 WHERE id IN ");
+		store_add_ids(&sql, rows, n);
+		buf_adds(&sql, " AND (id, lease_id) IN ");
+		store_add_pairs(db, &sql, rows, n);
+		buf_adds(&sql, " AND state='running'");
+		bench_must(db_exec(db, &sql, NULL, &f), "settle", &f);
+	}
+	buf_free(&sql);
+	db_free(db);
+	return NULL;
+}
+
+static double bench_ceiling(struct bench *b)
+{
+	struct ceiling parts[CEILING_CONNECTIONS];
+	pthread_t threads[CEILING_CONNECTIONS];
+	int64_t began, took;
+
+	bench_fill(b);
+	began = clock_boot_us();
+	for (size_t i = 0; i < CEILING_CONNECTIONS; i++) {
+		parts[i] = (struct ceiling){ .bench = b, .from = b->first_id + b->jobs * i / CEILING_CONNECTIONS,
+					     .to = b->first_id + b->jobs * (i + 1) / CEILING_CONNECTIONS };
+		pthread_create(&threads[i], NULL, ceiling_main, &parts[i]);
+	}
+	for (size_t i = 0; i < CEILING_CONNECTIONS; i++)
+		pthread_join(threads[i], NULL);
+	took = clock_boot_us() - began;
+	if (bench_left(b) != 0)
+		bench_die("ceiling", &(struct fault){ .text = "not every job succeeded" });
+	return (double)b->jobs * 1e6 / (double)took;
+}
+
+/* From the first claim to the last commit; the instance's own counter tells when all are settled, so that nothing is asked of
+ * the server meanwhile. */
+static double bench_instance(struct bench *b)
+{
+	struct instance *in;
+	struct fault f;
+	struct gate rest;
+	int64_t began, took;
+
+	bench_fill(b);
+	gate_init(&rest);
+	in = lifecycle_new(b->settings, NULL, &f);
+	if (in == NULL)
+		bench_die("instance", &f);
+	began = clock_boot_us();
+	if (lifecycle_start(in, &f) != LH_OK)
+		bench_die("instance", &f);
+	while (atomic_load(&in->count.succeeded) < b->jobs)
+		gate_wait(&rest, 2);
+	took = clock_boot_us() - began;
+	lifecycle_stop(in, 1000, 0);
+	lifecycle_free(in);
+	gate_destroy(&rest);
+	if (bench_left(b) != 0)
+		bench_die("instance", &(struct fault){ .text = "not every job succeeded" });
+	return (double)b->jobs * 1e6 / (double)took;
+}
+
+static int bench_compare(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static double bench_median(double *values, size_t n)
+{
+	qsort(values, n, sizeof(*values), bench_compare);
+	return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+static long bench_peak_kb(void)
+{
+	char line[256];
+	long kb = -1;
+	FILE *status = fopen("/proc/self/status", "r");
+
+	while (status != NULL && fgets(line, sizeof(line), status) != NULL)
+		if (sscanf(line, "VmHWM: %ld kB", &kb) == 1)
+			break;
+	if (status != NULL)
+		fclose(status);
+	return kb;
+}
+
+int main(int argc, char **argv)
+{
+	struct bench b = { .jobs = bench_arg(argc, argv, 1, 40000), .rounds = bench_arg(argc, argv, 2, 5) };
+	uint64_t threads = bench_arg(argc, argv, 3, 64), prefetch = bench_arg(argc, argv, 4, 1000),
+		 batch = bench_arg(argc, argv, 5, 200);
+	double ceilings[100], ours[100], ratios[100];
+	struct db_options options;
+	struct fault f;
+
+	if (b.rounds < 1 || b.rounds > 100)
+		b.rounds = 5;
+	mallopt(M_ARENA_MAX, 2); /* as supervisor_run does */
+	if (db_library_init(&f) != LH_OK)
+		bench_die("library", &f);
+	log_setup(LOG_LEVEL_WARN, LOG_FORMAT_TEXT, 2);
+	b.settings = bench_settings(threads, prefetch, batch);
+	options = (struct db_options){ .database = &b.settings->database, .timeout_ms = 60000, .lock_wait_s = 1 };
+	b.db = db_new(&options);
+	bench_must(db_open(b.db, &f), "connect", &f);
+	printf("%s; %llu jobs a round, %llu threads, prefetch %llu, claims of up to %llu\n", db_version_text(b.db),
+	       (unsigned long long)b.jobs, (unsigned long long)threads, (unsigned long long)prefetch, (unsigned long long)batch);
+	for (uint64_t i = 0; i < b.rounds; i++) {
+		ceilings[i] = bench_ceiling(&b);
+		ours[i] = bench_instance(&b);
+		ratios[i] = ours[i] / ceilings[i];
+		printf("round %llu: ceiling %.0f jobs/s, instance %.0f jobs/s, ratio %.2f\n", (unsigned long long)i + 1,
+		       ceilings[i], ours[i], ratios[i]);
+		fflush(stdout);
+	}
+	printf("median ratio %.2f (of %llu rounds); peak resident memory of this process %ld KiB\n", bench_median(ratios, b.rounds),
+	       (unsigned long long)b.rounds, bench_peak_kb());
+	db_free(b.db);
+	settings_unref(b.settings);
+	db_library_end();
+	return 0;
+}
