@@ -46,8 +46,9 @@ static size_t claimer_count_queues(const struct pool_settings *p)
 {
 	size_t n = 0;
 
-	while (p->queues[n] != NULL)
+	do
 		n++;
+	while (p->queues[n] != NULL); /* the loader sees to it that there is one */
 	return n;
 }
 

@@ -35,13 +35,25 @@ class Database:
 
     def create(self, migrate=True):
         """A fresh database, owned by nobody before. Accounts are kept from test to test: grants do not die with a database."""
-        with self.server.connect() as dba, dba.cursor() as cursor:
+        with self.server.connect(cursorclass=pymysql.cursors.DictCursor) as dba, dba.cursor() as cursor:
+            self._end_sessions(cursor)
             cursor.execute(f"DROP DATABASE IF EXISTS {NAME}")
             cursor.execute(f"CREATE DATABASE {NAME} CHARACTER SET utf8mb4")
         if migrate:
             self.migrate()
             self.server.client(AUDIT, NAME)
         return self
+
+    @staticmethod
+    def _end_sessions(cursor):
+        """A test that failed may have left a transaction open, which would keep the database from being dropped."""
+        cursor.execute("SHOW PROCESSLIST")
+        for session in cursor.fetchall():
+            if session["db"] == NAME:
+                try:
+                    cursor.execute(f"KILL {session['Id']}")
+                except pymysql.err.OperationalError:
+                    pass  # it has gone by itself
 
     def migrate(self):
         for script in sorted(MIGRATIONS.glob("[0-9]*.sql")):
