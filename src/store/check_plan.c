@@ -49,11 +49,6 @@ static void check_add_read_back(struct db *db, struct buf *sql)
 	claim_store_add_read(db, sql, check_ids, CHECK_ROWS, CHECK_LEASE);
 }
 
-static void check_add_release(struct db *db, struct buf *sql)
-{
-	claim_store_add_release(db, sql, check_ids, CHECK_ROWS, CHECK_LEASE);
-}
-
 static void check_add_renew(struct db *db, struct buf *sql)
 {
 	lease_store_add_renew(db, sql, check_held, CHECK_ROWS);
@@ -133,7 +128,6 @@ static const struct check_statement check_statements[] = {
 	{"the scan for work after a cursor", check_add_scan_on, "claim", true},
 	{"the claim", check_add_take, "PRIMARY", false},
 	{"the claim's read-back", check_add_read_back, "PRIMARY", false},
-	{"the release", check_add_release, "PRIMARY", false},
 	{"the renewal", check_add_renew, "PRIMARY", false},
 	{"the renewal's read-back", check_add_renewed, "PRIMARY", false},
 	{"the settling of successes", check_add_settle, "PRIMARY", false},

@@ -202,22 +202,3 @@ enum db_class claim_store_put_back_early(struct db *db, const uint64_t *ids, siz
 	buf_adds(&sql, " AND state='ready' AND run_at > UTC_TIMESTAMP(6)");
 	return store_exec(db, &sql, NULL, f);
 }
-
-void claim_store_add_release(struct db *db, struct buf *sql, const uint64_t *ids, size_t n, const char *lease)
-{
-	buf_adds(sql, "UPDATE jobs FORCE INDEX (PRIMARY) SET ");
-	store_add_return(sql, "ready", true);
-	buf_adds(sql, " WHERE id IN ");
-	store_add_id_list(sql, ids, n);
-	db_sqlf(db, sql, " AND lease_id=%s AND state='running'", lease);
-}
-
-enum db_class claim_store_release(struct db *db, const uint64_t *ids, size_t n, const char *lease, uint64_t *released,
-				  struct fault *f)
-{
-	struct buf sql;
-
-	buf_init(&sql, STORE_SQL_MAX);
-	claim_store_add_release(db, &sql, ids, n, lease);
-	return store_exec(db, &sql, released, f);
-}

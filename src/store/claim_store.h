@@ -24,16 +24,10 @@ enum db_class claim_store_read(struct db *db, const uint64_t *ids, size_t n, con
 /* Ready rows whose run_at is still to come go back to scheduled. */
 enum db_class claim_store_put_back_early(struct db *db, const uint64_t *ids, size_t n, struct fault *f) LH_MUST_CHECK;
 
-/* Gives rows of a claim back untouched (state ready, attempt and lease returned; cancelled where a cancel was requested): those
- * of ids that still run under lease. For claims that turned up too late, and for a drain. */
-enum db_class claim_store_release(struct db *db, const uint64_t *ids, size_t n, const char *lease, uint64_t *released,
-				  struct fault *f) LH_MUST_CHECK;
-
 /* The statements themselves, appended to sql: `check` asks the server how it would run them. */
 void claim_store_add_scan(struct db *db, struct buf *sql, const char *queue, const struct scan_cursor *cursor, size_t window);
 void claim_store_add_take(struct db *db, struct buf *sql, const uint64_t *ids, size_t n, const char *lease, uint32_t lease_ms,
 			  const char *worker);
 void claim_store_add_read(struct db *db, struct buf *sql, const uint64_t *ids, size_t n, const char *lease);
-void claim_store_add_release(struct db *db, struct buf *sql, const uint64_t *ids, size_t n, const char *lease);
 
 #endif

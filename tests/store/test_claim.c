@@ -1,4 +1,4 @@
-/* test_claim.c - taking jobs: order, due time, the race for a row, read-back, release. */
+/* test_claim.c - taking jobs: order, due time, the race for a row, read-back. */
 #include "store_test.h"
 
 #include "store/claim_store.h"
@@ -218,27 +218,6 @@ static void test_put_back_early(void **state)
 	assert_row(due, "state", "ready");
 }
 
-static void test_release(void **state)
-{
-	uint64_t plain = add_running(LEASE_A, "orphan_streak=2"),
-		 cancelled = add_running(LEASE_A, "cancel_requested_at=UTC_TIMESTAMP(6)"), foreign = add_running(LEASE_B, NULL),
-		 zero = add_running(LEASE_A, "attempt=0"), done = add_running(LEASE_A, "state='succeeded'"), released;
-	uint64_t ids[] = {plain, cancelled, foreign, zero, done};
-
-	(void)state;
-	ok(claim_store_release(t.db, ids, COUNT(ids), LEASE_A, &released, &t.fault));
-	assert_int_equal(released, 3);
-	assert_row(plain,
-		   "state, attempt, claim_no, lease_id IS NULL, locked_by IS NULL, locked_at IS NULL, lease_ms IS NULL, "
-		   "requeued_at IS NOT NULL, "
-		   "finished_at IS NULL, orphan_streak",
-		   "ready|0|1|1|1|1|1|1|1|2");
-	assert_row(cancelled, "state, lease_id, finished_at IS NOT NULL, requeued_at IS NULL", "cancelled|" LEASE_A "|1|1");
-	assert_row(foreign, "state, attempt, lease_id", "running|1|" LEASE_B);
-	assert_row(zero, "state, attempt", "ready|0");
-	assert_row(done, "state, lease_id", "succeeded|" LEASE_A);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -251,7 +230,6 @@ int main(void)
 		cmocka_unit_test_setup(test_counters_saturate, store_test_empty),
 		cmocka_unit_test_setup(test_large_payloads_are_fetched, store_test_empty),
 		cmocka_unit_test_setup(test_put_back_early, store_test_empty),
-		cmocka_unit_test_setup(test_release, store_test_empty),
 	};
 
 	if (!store_test_has_server())

@@ -163,9 +163,9 @@ static void test_claim_writes(void **state)
 		listen();
 		ok(claim_store_put_back_early(t.db, ids, n, &t.fault));
 		ok(claim_store_take(t.db, ids, n, LEASE_B, 60000, "w", &won, &t.fault));
-		ok(claim_store_release(t.db, ids, n, LEASE_B, &won, &t.fault));
 		assert_int_equal(won, n);
-		assert_int_equal(assert_plans("PRIMARY", n), 3);
+		assert_int_equal(assert_plans("PRIMARY", n), 2);
+		run("UPDATE jobs SET state='ready', lease_id=NULL WHERE lease_id='" LEASE_B "'");
 	}
 }
 
