@@ -30,6 +30,11 @@ class Case:
     def enqueue(self, n, payload="exit 0"):
         self.ids = self.site.database.enqueue("sh", n, queue=self.queue, payload=payload)
 
+    def counts_three(self):
+        """The row is committed a moment before the daemon counts it: each look asks for the status anew."""
+        self.daemon.signal(signal.SIGUSR1)
+        return self.daemon.grep("succeeded 3, by handler 0,")
+
     def done(self, attempts=1, seconds=20):
         """Each job succeeded after exactly so many runs, none by way of a lapsed lease."""
         self.rule.wait(10, f" ({self.queue})")
@@ -78,8 +83,7 @@ def test_the_settlement(site, payload):
         case.enqueue(3, payload)
     for case in every:
         case.done()
-        case.daemon.signal(signal.SIGUSR1)
-        case.daemon.wait_log("succeeded 3, by handler 0,", 5)
+        until(case.counts_three, 5, "a status of three successes", every=0.2)
         for id in case.ids:
             assert len(site.database.audit(id, "new_state='succeeded' AND old_state='running'")) == 1
             assert site.database.job(id)["result"] == ("result" if "printf" in payload else None) or "printf" not in payload
