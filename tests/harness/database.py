@@ -35,6 +35,7 @@ class Database:
 
     def create(self, migrate=True):
         """A fresh database, owned by nobody before. Accounts are kept from test to test: grants do not die with a database."""
+        self.drop_connection()
         with self.server.connect(cursorclass=pymysql.cursors.DictCursor) as dba, dba.cursor() as cursor:
             self._end_sessions(cursor)
             cursor.execute(f"DROP DATABASE IF EXISTS {NAME}")

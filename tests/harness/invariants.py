@@ -62,8 +62,8 @@ def leases(audit, by_hand):
 
 
 def runs(site):
-    events = site.runs.events()
-    started = Counter((event.job, event.claim_no) for event in events if event.what == "start" and event.claim_no < CLAIM_NO_MAX)
+    events = [event for event in site.runs.events() if event.claim_no < CLAIM_NO_MAX]
+    started = Counter((event.job, event.claim_no) for event in events if event.what == "start")
     yield from (f"I3: claim {claim} of job {job} was run {count} times" for (job, claim), count in started.items() if count > 1)
     if not site.overlap_allowed:
         yield from overlaps(events)
