@@ -2,14 +2,14 @@
 #   job attempt claim_no pid event CLOCK_BOOTTIME-in-ms
 # shellcheck shell=sh
 mark() {
-	read -r up rest </proc/uptime
+	read -r up _ </proc/uptime
 	echo "$LEASEHOLD_JOB_ID $LEASEHOLD_ATTEMPT $LEASEHOLD_CLAIM_NO $$ $1 ${up%.*}${up#*.}0" >>"$LH_RUNS"
 }
 
 # The start of a run. First it looks, itself, for an earlier run of this job that still lives: no outside observer could tell as exactly.
 mark_start() {
-	if read -r before 2>/dev/null <"$LH_ALIVE/$LEASEHOLD_JOB_ID" && read -r stat_pid stat_name stat_state rest 2>/dev/null <"/proc/$before/stat"; then
-		case $stat_name$stat_state in
+	if read -r before 2>/dev/null <"$LH_ALIVE/$LEASEHOLD_JOB_ID" && read -r _ name letter _ 2>/dev/null <"/proc/$before/stat"; then
+		case $name$letter in
 		*Z | *X) ;;
 		*script.sh* | *note.sh*) mark "overlap:$before" ;;
 		esac
