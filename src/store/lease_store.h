@@ -20,7 +20,8 @@ struct lease_row {
 	enum job_state state;
 	bool cancel_requested;
 };
-/* Reads rows by id without locking; a deleted row is missing from the answer. out has room for n. */
+/* Reads rows by id without locking, and returns them in the order of their ids; a deleted row is missing from the answer. out has
+ * room for n. */
 enum db_class lease_store_read(struct db *db, const struct store_held *rows, size_t n, struct lease_row *out, size_t *count,
 			       struct fault *f) LH_MUST_CHECK;
 
