@@ -7,6 +7,7 @@
 #include "handler/handler.h"
 #include "model/settlement.h"
 #include "worker/handback.h"
+#include "worker/role.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -217,6 +218,7 @@ static void worker_settle(struct worker_run *r, struct run_report *report)
 		/* Killed because the trust ended, or something of it may still be alive: the lease is left to lapse. */
 		if (inflight_abandon(in->inflight, job->id, job->lease)) {
 			atomic_fetch_add(&in->lapsed, 1);
+			role_nudge(in->recovery); /* alone, it looks for nothing else */
 			log_warn("job", "job=%llu kind=%s attempt=%u lease lost: %s; left to recovery", (unsigned long long)job->id,
 				 job->kind, job->attempt,
 				 report->facts.group_gone ? "it could not be renewed in time, so its handler was ended"
