@@ -35,8 +35,11 @@ void handback_job(struct instance *in, const struct job *job, enum settle_action
 	struct settlement *s = settlement_new(job, 0, HANDBACK_ERROR_MAX);
 	enum inflight_state state;
 
-	if (s == NULL)
-		return; /* without memory the lease is left to lapse */
+	if (s == NULL) { /* without memory the lease is left to lapse: out of the register, it is not renewed any more */
+		inflight_lose(in->inflight, job->id, job->lease);
+		handback_forget(in, job->id, job->lease);
+		return;
+	}
 	s->action = action;
 	s->outcome = handback_outcome(action);
 	s->delay_ms = delay_ms;

@@ -230,11 +230,16 @@ static void worker_settle(struct worker_run *r, struct run_report *report)
 	settling = inflight_settle(in->inflight, job->id, job->lease, &state);
 	/* A result under a lost lease is sent too: it changes nothing, and the ledger keeps it. */
 	if (s != NULL && (settling || state == INFLIGHT_LOST)) {
-		worker_log(r, s, outcome.cause, report->ran_ms);
+		if (settling)
+			worker_log(r, s, outcome.cause, report->ran_ms);
 		fifo_push(&in->settlements, &s->link);
 		return;
 	}
 	settlement_free(s);
+	if (settling) { /* no memory for a settlement: nobody would ever end the entry, so its lease is left to lapse */
+		log_error("job", "job=%llu kind=%s no memory to settle it: left to recovery", (unsigned long long)job->id, job->kind);
+		inflight_refused(in->inflight, job->id, job->lease);
+	}
 	handback_forget(in, job->id, job->lease);
 }
 
