@@ -237,7 +237,8 @@ static void worker_settle(struct worker_run *r, struct run_report *report)
 	}
 	settlement_free(s);
 	if (settling) { /* no memory for a settlement: nobody would ever end the entry, so its lease is left to lapse */
-		log_error("job", "job=%llu kind=%s no memory to settle it: left to recovery", (unsigned long long)job->id, job->kind);
+		log_error("job", "job=%llu kind=%s no memory to settle it: left to recovery", (unsigned long long)job->id,
+			  job->kind);
 		inflight_refused(in->inflight, job->id, job->lease);
 	}
 	handback_forget(in, job->id, job->lease);
