@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define RECOVERY_WATCHED 200000 /* running rows that the observation rule can follow at once */
+#define RECOVERY_WATCHED 20000 /* running rows that the observation rule can follow at once */
 
 struct recovery {
 	struct role role; /* first */
