@@ -62,6 +62,7 @@ void settings_unref(struct settings *s)
 	free(s->instance.name);
 	free(s->instance.user);
 	free(s->instance.group);
+	free(s->instance.wake_socket);
 	for (size_t i = 0; i < s->pool_count; i++) {
 		free(s->pools[i].name);
 		settings_free_strings(s->pools[i].queues);

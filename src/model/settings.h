@@ -38,6 +38,7 @@ struct instance_settings {
 	char *user;  /* to run as when started as root; NULL: stay */
 	char *group;
 	bool sole_instance;
+	char *wake_socket; /* NULL: none */
 	int64_t shutdown_timeout_ms;
 	int64_t max_payload; /* what `enqueue` accepts, bytes */
 };

@@ -37,6 +37,7 @@ struct instance_counters {
 
 struct instance;
 struct role;
+struct wake;
 
 struct pool {
 	struct instance *instance;
@@ -63,6 +64,7 @@ struct instance {
 	unsigned int pool_count;
 	struct parking *parking;
 	struct role *completer, *recovery, *promoter;
+	struct wake *wake;
 	struct instance_counters count;
 	atomic_int mode;
 	atomic_uint route; /* grows when the server turned out read-only: every session then connects anew */

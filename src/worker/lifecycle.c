@@ -9,6 +9,7 @@
 #include "worker/promoter.h"
 #include "worker/recovery.h"
 #include "worker/role.h"
+#include "worker/wake.h"
 #include "worker/workers.h"
 
 #include <stdio.h>
@@ -75,8 +76,9 @@ static bool lifecycle_new_parts(struct instance *in)
 	in->completer = completer_new(in);
 	in->recovery = recovery_new(in);
 	in->promoter = promoter_new(in);
+	in->wake = wake_new(in);
 	if (in->inflight == NULL || in->parking == NULL || in->pools == NULL || in->completer == NULL || in->recovery == NULL ||
-	    in->promoter == NULL)
+	    in->promoter == NULL || in->wake == NULL)
 		return false;
 	for (unsigned int p = 0; p < in->startup->pool_count; p++)
 		if (!lifecycle_new_pool(in, p))
@@ -122,6 +124,7 @@ void lifecycle_free(struct instance *in)
 	role_free(in->completer);
 	role_free(in->recovery);
 	role_free(in->promoter);
+	wake_free(in->wake);
 	inflight_free(in->inflight);
 	parking_free(in->parking);
 	free(in->pools);
@@ -149,6 +152,8 @@ enum lh_err lifecycle_start(struct instance *in, struct fault *f)
 		err = role_start(in->promoter, f);
 	for (unsigned int p = 0; p < in->pool_count && err == LH_OK; p++)
 		err = role_start(in->pools[p].claimer, f);
+	if (err == LH_OK)
+		err = wake_start(in->wake, f);
 	return err;
 }
 
@@ -185,6 +190,7 @@ bool lifecycle_finish(struct instance *in)
 {
 	size_t left;
 
+	wake_stop(in->wake);
 	for (unsigned int p = 0; p < in->pool_count; p++) {
 		claimer_leave(in->pools[p].claimer, true);
 		role_stop(in->pools[p].claimer);

@@ -78,6 +78,7 @@ static void test_defaults_by_name(void **state)
 	assert_true(strlen(s->instance.name) > 0);
 	assert_null(s->instance.user);
 	assert_false(s->instance.sole_instance);
+	assert_null(s->instance.wake_socket);
 	assert_int_equal(s->instance.shutdown_timeout_ms, 30000);
 	assert_int_equal(s->instance.max_payload, 262144);
 	assert_int_equal(s->lease.length_ms, 60000);
