@@ -35,7 +35,9 @@ struct claimer {
 	uint64_t *ids, *early;
 	struct claimer_claim claim;
 	int64_t idle_ms; /* current pause while there is nothing to do */
-	size_t ours;     /* jobs of the claim that the read-back handed over */
+	size_t row_count; /* rows of the last scan that were candidates */
+	struct job **taken; /* those of the claim that are ours, on their way to the workers */
+	size_t ours;
 };
 
 enum { CLAIMER_LEAVE = 1, CLAIMER_ABANDON };
@@ -63,17 +65,44 @@ static int claimer_by_id(const void *a, const void *b)
 static void claimer_take(void *arg, struct job *job)
 {
 	struct claimer *c = arg;
-	struct instance *in = c->role.instance;
 
-	if (!inflight_won(in->inflight, job->id, job->lease)) { /* read twice: handed over already */
+	if (!inflight_won(c->role.instance->inflight, job->id, job->lease)) { /* read twice: handed over already */
 		job_free(job);
 		return;
 	}
-	c->ours++;
-	atomic_fetch_add(&in->count.claimed, 1);
-	log_debug("claim", "job=%llu kind=%s queue=%s attempt=%u claimed", (unsigned long long)job->id, job->kind, job->queue,
-		  job->attempt);
-	fifo_push(&c->pool->handoff, &job->link);
+	c->taken[c->ours++] = job;
+}
+
+static int claimer_find(const void *id, const void *job)
+{
+	const uint64_t *x = id;
+	const struct job *const *y = job;
+
+	return (*x > (*y)->id) - (*x < (*y)->id);
+}
+
+static int claimer_job_by_id(const void *a, const void *b)
+{
+	const struct job *const *x = a;
+
+	return claimer_find(&(*x)->id, b);
+}
+
+/* To the workers in the order of the scan: the answer came in the order of ids, and what waits here must not overtake the more
+ * urgent. */
+static void claimer_hand_over(struct claimer *c)
+{
+	qsort(c->taken, c->ours, sizeof(*c->taken), claimer_job_by_id);
+	for (size_t i = 0; i < c->row_count; i++) {
+		struct job **found = bsearch(&c->rows[i].id, c->taken, c->ours, sizeof(*c->taken), claimer_find);
+
+		if (found == NULL)
+			continue;
+		atomic_fetch_add(&c->role.instance->count.claimed, 1);
+		log_debug("claim", "job=%llu kind=%s queue=%s attempt=%u claimed", (unsigned long long)(*found)->id, (*found)->kind,
+			  (*found)->queue, (*found)->attempt);
+		fifo_push(&c->pool->handoff, &(*found)->link);
+	}
 }
 
 static void claimer_forget_missed(struct claimer *c)
@@ -108,8 +137,10 @@ static enum db_class claimer_resolve(struct claimer *c, struct fault *f)
 
 	if (end == DB_END_FAILED)
 		return DB_GONE;
+	c->ours = 0;
 	class = claim_store_read(c->role.session.db, claim->ids, claim->n, claim->lease, (uint32_t)in->lease_ms, claimer_take, c,
 				 f);
+	claimer_hand_over(c); /* also what came before a failure: it is ours, and its time runs */
 	if (class != DB_OK)
 		return class;
 	if (end == DB_END_UNKNOWN) { /* it may still land: the heartbeat watches for one lease more */
@@ -131,7 +162,6 @@ static enum db_class claimer_send(struct claimer *c, size_t *won, struct fault *
 	enum db_class class;
 
 	*won = 0;
-	c->ours = 0;
 	random_uuid(claim->lease);
 	qsort(claim->ids, claim->n, sizeof(*claim->ids), claimer_by_id);
 	claim->sent_ms = clock_boot_ms();
@@ -151,7 +181,7 @@ static enum db_class claimer_send(struct claimer *c, size_t *won, struct fault *
 		return class;
 	}
 	class = claimer_resolve(c, f);
-	*won = c->ours;
+	*won = class == DB_OK ? c->ours : 0;
 	return class;
 }
 
@@ -188,7 +218,7 @@ static enum db_class claimer_queue(struct claimer *c, size_t queue, size_t free_
 	found = n > 0;
 	if (found)
 		last = c->rows[n - 1];
-	n = claimer_sift(c, n, &early);
+	n = c->row_count = claimer_sift(c, n, &early);
 	if (early > 0) {
 		qsort(c->early, early, sizeof(*c->early), claimer_by_id);
 		class = claim_store_put_back_early(c->role.session.db, c->early, early, f);
@@ -327,6 +357,7 @@ static void claimer_free(struct role *role)
 
 	free(c->scans);
 	free(c->rows);
+	free(c->taken);
 	free(c->early);
 	free(c->ids);
 }
@@ -346,7 +377,8 @@ struct role *claimer_new(struct pool *pool)
 	c->rows = calloc(c->batch_max * SCAN_WINDOW_MAX, sizeof(*c->rows));
 	c->early = calloc(c->batch_max * SCAN_WINDOW_MAX, sizeof(*c->early));
 	c->ids = calloc(c->batch_max, sizeof(*c->ids));
-	if (c->scans == NULL || c->rows == NULL || c->early == NULL || c->ids == NULL) {
+	c->taken = calloc(c->batch_max, sizeof(struct job *));
+	if (c->scans == NULL || c->rows == NULL || c->taken == NULL || c->early == NULL || c->ids == NULL) {
 		role_free(&c->role);
 		return NULL;
 	}

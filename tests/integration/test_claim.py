@@ -160,3 +160,11 @@ def test_an_exec_of_another_language(site):
     site.start(handlers=[site.handler("py.*", str(program), "$(rm -rf /) *", "a b"), site.handler("note", str(HANDLERS / "note.sh"))])
     job = site.database.wait(site.database.enqueue("py.any"), "succeeded")
     assert job["result"] == str(["$(rm -rf /) *", "a b"])
+
+
+def test_what_waits_here_runs_in_the_order_of_the_queue(site):
+    """BR-89, with prefetch: one claim brings them all, and what waits in the daemon must not overtake the more urgent."""
+    ids = {priority: site.database.enqueue("note", priority=priority) for priority in (50, -20, 30, 0, -50, 10)}
+    site.start(pools=[{"name": "p", "threads": 1, "prefetch": 20, "poll": "50ms"}])
+    site.database.wait(list(ids.values()), "succeeded")
+    assert [event.job for event in site.runs.starts()] == [ids[priority] for priority in sorted(ids)]
