@@ -36,7 +36,8 @@ struct claimer {
 	struct claimer_claim claim;
 	int64_t idle_ms; /* current pause while there is nothing to do */
 	size_t row_count; /* rows of the last scan that were candidates */
-	struct job **taken; /* those of the claim that are ours, on their way to the workers */
+	struct job **taken; /* those of the claim that are ours, as the read-back brought them */
+	struct job **ordered; /* the same, on their way to the workers */
 	size_t ours;
 };
 
@@ -89,19 +90,25 @@ static int claimer_job_by_id(const void *a, const void *b)
 }
 
 /* To the workers in the order of the scan: the answer came in the order of ids, and what waits here must not overtake the more
- * urgent. */
+ * urgent. All are put in order first, because a job that was handed over may be done, and gone, at any moment. */
 static void claimer_hand_over(struct claimer *c)
 {
-	qsort(c->taken, c->ours, sizeof(*c->taken), claimer_job_by_id);
-	for (size_t i = 0; i < c->row_count; i++) {
-		struct job **found = bsearch(&c->rows[i].id, c->taken, c->ours, sizeof(*c->taken), claimer_find);
+	size_t n = 0;
 
-		if (found == NULL)
-			continue;
+	qsort(c->taken, c->ours, sizeof(*c->taken), claimer_job_by_id);
+	for (size_t i = 0; i < c->row_count && n < c->ours; i++) {
+		struct job *const *found = bsearch(&c->rows[i].id, c->taken, c->ours, sizeof(*c->taken), claimer_find);
+
+		if (found != NULL)
+			c->ordered[n++] = *found;
+	}
+	for (size_t i = 0; i < n; i++) {
+		struct job *job = c->ordered[i];
+
 		atomic_fetch_add(&c->role.instance->count.claimed, 1);
-		log_debug("claim", "job=%llu kind=%s queue=%s attempt=%u claimed", (unsigned long long)(*found)->id, (*found)->kind,
-			  (*found)->queue, (*found)->attempt);
-		fifo_push(&c->pool->handoff, &(*found)->link);
+		log_debug("claim", "job=%llu kind=%s queue=%s attempt=%u claimed", (unsigned long long)job->id, job->kind,
+			  job->queue, job->attempt);
+		fifo_push(&c->pool->handoff, &job->link);
 	}
 }
 
@@ -358,6 +365,7 @@ static void claimer_free(struct role *role)
 	free(c->scans);
 	free(c->rows);
 	free(c->taken);
+	free(c->ordered);
 	free(c->early);
 	free(c->ids);
 }
@@ -378,7 +386,8 @@ struct role *claimer_new(struct pool *pool)
 	c->early = calloc(c->batch_max * SCAN_WINDOW_MAX, sizeof(*c->early));
 	c->ids = calloc(c->batch_max, sizeof(*c->ids));
 	c->taken = calloc(c->batch_max, sizeof(struct job *));
-	if (c->scans == NULL || c->rows == NULL || c->taken == NULL || c->early == NULL || c->ids == NULL) {
+	c->ordered = calloc(c->batch_max, sizeof(struct job *));
+	if (c->scans == NULL || c->rows == NULL || c->taken == NULL || c->ordered == NULL || c->early == NULL || c->ids == NULL) {
 		role_free(&c->role);
 		return NULL;
 	}
