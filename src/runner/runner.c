@@ -297,11 +297,16 @@ int runner_main(int socket)
 		return EXIT_FAILURE;
 	}
 	while (!runner_done(&r)) {
+		int64_t woken_ms;
+
 		runner_arm(&r);
 		runner_sleep(&r);
+		/* Deadlines are judged by the time before the reading: a process that was frozen after it must not act on what
+		 * passed meanwhile, while a message that moves it waits unread. */
+		woken_ms = clock_boot_ms();
 		runner_read_commands(&r);
 		reap_children(&r.runs, clock_boot_ms());
-		runner_meet_deadlines(&r, clock_boot_ms());
+		runner_meet_deadlines(&r, woken_ms);
 	}
 	runs_free(&r.runs);
 	free(r.buffer);
