@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "handler/runner_link.h"
+#include "handler/step_box.h"
 #include "model/job.h"
 #include "model/outcome.h"
 #include "model/settings.h"
@@ -21,6 +22,9 @@ struct run_hooks {
 	/* The handler told of progress: percent 0 to 100, or < 0 = unchanged; note NULL = unchanged, else valid UTF-8 of at
 	 * most 255 characters. */
 	void (*progress)(void *owner, double percent, const char *note);
+	/* Takes a step to be saved; its answer arrives in its box. Steps are written in the order in which they were given, and
+	 * before the settlement of the run. NULL: this owner saves none. */
+	void (*step)(void *owner, struct step *step);
 };
 
 struct run_request {

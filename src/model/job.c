@@ -72,6 +72,9 @@ void job_free(struct job *job)
 {
 	if (job == NULL)
 		return;
+	for (size_t i = 0; i < job->step_count; i++)
+		free(job->steps[i].data);
+	free(job->steps);
 	free(job->payload);
 	free(job);
 }

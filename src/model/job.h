@@ -14,6 +14,9 @@
 #define JOB_QUEUE_MAX 64
 #define JOB_KIND_MAX 128
 #define JOB_TRACEPARENT_MAX 64
+#define JOB_STEP_NAME_MAX 64
+#define JOB_STEPS_MAX 64                     /* names a job may save steps under */
+#define JOB_STEPS_BYTES_MAX ((size_t)64 * 1024) /* of all their data together */
 #define JOB_ATTEMPT_MAX 65535u /* SMALLINT UNSIGNED: counters saturate here */
 
 enum job_state { JOB_READY, JOB_SCHEDULED, JOB_RUNNING, JOB_SUCCEEDED, JOB_DEAD, JOB_CANCELLED, JOB_STATES };
@@ -30,6 +33,13 @@ const char *job_state_name(enum job_state state);                    /* "ready" 
 bool job_state_parse(const char *name, enum job_state *state);       /* false when it is none of them */
 bool job_state_finished(enum job_state state);                       /* succeeded, dead or cancelled */
 bool job_may_move(enum job_state from, enum job_state to, enum job_actor actor);
+
+/* A checkpoint that an earlier attempt (or this one) saved under a name. */
+struct job_step {
+	char name[JOB_STEP_NAME_MAX + 1];
+	char *data; /* JSON text, NUL-terminated */
+	size_t data_len;
+};
 
 /* One claimed job: the values of its row at claim time, immutable from then on. Whoever holds the pointer owns it; job_free
  * ends it. */
@@ -51,6 +61,8 @@ struct job {
 	bool cancel_requested;      /* already when it was claimed */
 	char *payload;              /* NUL-terminated; may hold NULs before payload_len */
 	size_t payload_len;
+	struct job_step *steps; /* in the order in which they were first saved; NULL when there are none */
+	size_t step_count;
 };
 
 struct job *job_new(void); /* zeroed; NULL without memory */
