@@ -38,6 +38,7 @@ struct cli_option {
 struct cli_command {
 	const char *name;
 	const char *operands; /* of the usage line */
+	bool bare;            /* takes options only: cli_next refuses operands */
 	const char *summary;  /* one line, no full stop */
 	const struct cli_option *options;
 	const char *notes; /* what the help says after the options; NULL: nothing */

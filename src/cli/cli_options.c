@@ -71,6 +71,8 @@ int cli_next(struct cli *cli, int argc, char **argv)
 		cli->value = optarg;
 		switch (key) {
 		case -1:
+			if (cli->command->bare && optind < argc)
+				return cli_stop(cli, cli_usage(cli, "'%s' is too much: it takes no operands", argv[optind]));
 			return CLI_END;
 		case CLI_KEY_CONFIG:
 			cli->config_file = optarg;

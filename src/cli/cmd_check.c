@@ -213,8 +213,6 @@ static int check_run(struct cli *cli, int argc, char **argv)
 			return cli->status;
 		config_only = config_only || key == CHECK_CONFIG_ONLY;
 	}
-	if (optind < argc)
-		return cli_usage(cli, "'%s' is too much: it takes no operands", argv[optind]);
 	report.json = cli->json ? json_array() : NULL;
 	status = check_config(&report);
 	if (status == CLI_OK)
@@ -229,6 +227,7 @@ static int check_run(struct cli *cli, int argc, char **argv)
 const struct cli_command cmd_check = {
 	.name = "check",
 	.operands = "[--config-only]",
+	.bare = true,
 	.summary = "Check the configuration, the programs it names, and the database",
 	.options = check_options,
 	.notes = "A line for each thing: ok, warn (it works, but read it) or FAIL (it does not). Nothing is changed: what "

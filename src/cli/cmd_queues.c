@@ -89,8 +89,6 @@ static int queues_run(struct cli *cli, int argc, char **argv)
 
 	if (cli_next(cli, argc, argv) == CLI_STOP)
 		return cli->status;
-	if (optind < argc)
-		return cli_usage(cli, "'%s' is too much: it takes no operands", argv[optind]);
 	status = cli_open(cli, CLI_READS);
 	return status == CLI_OK ? queues_show(cli) : status;
 }
@@ -156,6 +154,7 @@ static int queues_resume(struct cli *cli, int argc, char **argv)
 const struct cli_command cmd_queues = {
 	.name = "queues",
 	.operands = "",
+	.bare = true,
 	.summary = "Show queues: what waits, runs and died in each, and which are paused",
 	.notes = "OLDEST is how long the job that waits longest has been due. Counts stop at 100000, shown as 100000+. Queues "
 		 "without such jobs are shown only where they were paused once.",

@@ -61,8 +61,6 @@ static int run_run(struct cli *cli, int argc, char **argv)
 
 	if (cli_next(cli, argc, argv) == CLI_STOP)
 		return cli->status;
-	if (optind < argc)
-		return cli_usage(cli, "'%s' is too much: it takes no operands", argv[optind]);
 	status = cli_load(cli);
 	if (status != CLI_OK)
 		return status;
@@ -73,6 +71,7 @@ static int run_run(struct cli *cli, int argc, char **argv)
 const struct cli_command cmd_run = {
 	.name = "run",
 	.operands = "",
+	.bare = true,
 	.summary = "Run jobs, in the foreground, until it is told to stop",
 	.notes = "Signals: TERM and INT finish what runs and stop (a second one: at once), QUIT stops at once and gives the "
 		 "jobs back, USR2 claims nothing more, HUP reads the configuration again, USR1 writes the status to the log. "

@@ -103,8 +103,6 @@ static int stats_run(struct cli *cli, int argc, char **argv)
 
 	if (cli_next(cli, argc, argv) == CLI_STOP)
 		return cli->status;
-	if (optind < argc)
-		return cli_usage(cli, "'%s' is too much: it takes no operands", argv[optind]);
 	status = cli_open(cli, CLI_READS);
 	if (status != CLI_OK)
 		return status;
@@ -122,6 +120,7 @@ static int stats_run(struct cli *cli, int argc, char **argv)
 const struct cli_command cmd_stats = {
 	.name = "stats",
 	.operands = "",
+	.bare = true,
 	.summary = "Count jobs by state and kind, and the last hour's attempts",
 	.notes = "It may be asked often, for its cost is bounded: counts by state stop at 100000 index entries each (100000+), "
 		 "kinds are counted among the first 10000 jobs of each state, and the last hour is looked for in the 20000 "

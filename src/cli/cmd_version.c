@@ -80,8 +80,6 @@ static int version_run(struct cli *cli, int argc, char **argv)
 			return cli->status;
 		options = options || key == VERSION_OPTIONS;
 	}
-	if (optind < argc)
-		return cli_usage(cli, "'%s' is too much: it takes no operands", argv[optind]);
 	if (options)
 		return cli->json ? version_options_json() : version_options_text();
 	if (cli->json)
@@ -93,6 +91,7 @@ static int version_run(struct cli *cli, int argc, char **argv)
 const struct cli_command cmd_version = {
 	.name = "version",
 	.operands = "[--options]",
+	.bare = true,
 	.summary = "Show the version, or the options of the configuration file",
 	.options = version_options,
 	.json = true,

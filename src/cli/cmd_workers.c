@@ -67,8 +67,6 @@ static int workers_run(struct cli *cli, int argc, char **argv)
 
 	if (cli_next(cli, argc, argv) == CLI_STOP)
 		return cli->status;
-	if (optind < argc)
-		return cli_usage(cli, "'%s' is too much: it takes no operands", argv[optind]);
 	status = cli_open(cli, CLI_READS);
 	if (status != CLI_OK)
 		return status;
@@ -84,6 +82,7 @@ static int workers_run(struct cli *cli, int argc, char **argv)
 const struct cli_command cmd_workers = {
 	.name = "workers",
 	.operands = "",
+	.bare = true,
 	.summary = "Show instances, live and stale ones",
 	.notes = "An instance is stale when it has not been seen for longer than its own lease: it is dead, frozen or cut off, "
 		 "and what it held is being given to others. A row leaves the list a day after it was last seen.",

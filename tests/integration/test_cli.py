@@ -31,6 +31,7 @@ WRONG_USAGE = {
     "enqueue k --delay 3651d": "3650d", "enqueue k --at soon": "soon", "enqueue k --priority 32768": "32767",
     "enqueue k --count 0": "1 to", "enqueue k --count 2 --unique-key u": "--count", "enqueue k --unique-key " + "u" * 129: "129",
     "enqueue k --max-attempts 65536": "65535", "enqueue k --timeout 31d": "30d", "run now": "now", "version x": "x",
+    "check now": "now", "stats x": "x", "workers x": "x",
 }
 
 
