@@ -89,6 +89,18 @@ char *conf_text_make(const struct conf_text_pair *pairs, size_t count)
 	return buf_take(&out);
 }
 
+enum lh_err conf_text_load(const struct conf_text_pair *pairs, size_t count, struct settings **out, struct conf_errors *errors)
+{
+	char *text = conf_text_make(pairs, count);
+	enum lh_err err = LH_ERR_MEMORY;
+
+	*out = NULL;
+	if (text != NULL)
+		err = conf_load_text(text, "test.conf", out, errors);
+	free(text);
+	return err;
+}
+
 bool conf_text_has(const struct conf_errors *errors, const char *a, const char *b, const char *c)
 {
 	for (size_t i = 0; i < errors->count; i++) {

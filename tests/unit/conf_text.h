@@ -15,6 +15,10 @@ struct conf_text_pair {
 /* A handler and these pairs, as the text of a file, one option a line. The caller frees it. */
 char *conf_text_make(const struct conf_text_pair *pairs, size_t count);
 
+/* Loads that text as test.conf, as conf_load_text does; *out is NULL where it fails. */
+enum lh_err conf_text_load(const struct conf_text_pair *pairs, size_t count, struct settings **out, struct conf_errors *errors)
+	LH_MUST_CHECK;
+
 /* Is there a line that has all the words (NULL: none)? */
 bool conf_text_has(const struct conf_errors *errors, const char *a, const char *b, const char *c);
 

@@ -17,18 +17,6 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static enum lh_err load(const struct conf_text_pair *pairs, size_t count, struct settings **out, struct conf_errors *errors)
-{
-	char *text = conf_text_make(pairs, count);
-	enum lh_err err;
-
-	assert_non_null(text);
-	*out = NULL;
-	err = conf_load_text(text, "test.conf", out, errors);
-	free(text);
-	return err;
-}
-
 static const char *full_name(const struct conf_option *option, char *out, size_t size)
 {
 	snprintf(out, size, "%s.%s", option->group, option->name);
@@ -112,7 +100,7 @@ static void test_defaults_of_a_handler(void **state)
 	struct settings *s;
 
 	(void)state;
-	assert_int_equal(load(pairs, COUNT(pairs), &s, &errors), LH_OK);
+	assert_int_equal(conf_text_load(pairs, COUNT(pairs), &s, &errors), LH_OK);
 	assert_int_equal(s->handler_count, 1);
 	h = &s->handlers[0];
 	assert_string_equal(h->kind, "test");
@@ -146,7 +134,7 @@ static void test_defaults_written_out(void **state)
 	char name[64], value[64];
 
 	(void)state;
-	assert_int_equal(load(NULL, 0, &plain, &errors), LH_OK);
+	assert_int_equal(conf_text_load(NULL, 0, &plain, &errors), LH_OK);
 	for (size_t i = 0; i < conf_option_count; i++) {
 		const struct conf_option *option = &conf_options[i];
 		bool bare = option->type == CONF_INT || option->type == CONF_BOOL;
@@ -159,7 +147,7 @@ static void test_defaults_written_out(void **state)
 			 : option->type == CONF_STRINGS ? "[ \"%s\" ]"
 							: "\"%s\"",
 			 option->fallback);
-		if (load(&pair, 1, &written, &errors) != LH_OK) {
+		if (conf_text_load(&pair, 1, &written, &errors) != LH_OK) {
 			conf_text_print(&errors);
 			fail_msg("%s", name);
 		}
@@ -212,7 +200,7 @@ static enum lh_err load_number(const struct conf_option *option, int64_t value, 
 		for (size_t j = 0; j < 2 && strcmp(companions[i].name, name) == 0 && companions[i].at_max == at_max; j++)
 			if (companions[i].with[j].name != NULL)
 				pairs[count++] = companions[i].with[j];
-	return load(pairs, count, out, errors);
+	return conf_text_load(pairs, count, out, errors);
 }
 
 static void expect_number(const struct conf_option *option, int64_t value, bool at_max)
@@ -291,7 +279,7 @@ static void test_numbers_that_do_not_fit(void **state)
 	for (size_t i = 0; i < COUNT(numbers); i++) {
 		struct conf_text_pair pair = {"pools.threads", numbers[i]};
 
-		assert_int_equal(load(&pair, 1, &s, &errors), LH_ERR_INPUT);
+		assert_int_equal(conf_text_load(&pair, 1, &s, &errors), LH_ERR_INPUT);
 		assert_true(conf_text_has(&errors, "pools[0].threads: must be 1 to 1024, not ", NULL, NULL));
 		conf_errors_free(&errors);
 	}
@@ -309,7 +297,7 @@ static void test_numbers_in_other_forms(void **state)
 	struct settings *s;
 
 	(void)state;
-	assert_int_equal(load(pairs, COUNT(pairs), &s, &errors), LH_OK);
+	assert_int_equal(conf_text_load(pairs, COUNT(pairs), &s, &errors), LH_OK);
 	assert_int_equal(s->pools[0].threads, 16);
 	assert_int_equal(s->pools[0].batch, 7);
 	assert_int_equal(s->pools[0].prefetch, 9);
@@ -359,7 +347,7 @@ static void test_wrong_types(void **state)
 
 			if (takes(option, pair.value))
 				continue;
-			assert_int_equal(load(&pair, 1, &s, &errors), LH_ERR_INPUT);
+			assert_int_equal(conf_text_load(&pair, 1, &s, &errors), LH_ERR_INPUT);
 			if (!conf_text_has(&errors, label, wanted, option->secret ? "" : literals[j].named)) {
 				conf_text_print(&errors);
 				fail_msg("%s = %s", name, literals[j].literal);
@@ -396,7 +384,7 @@ static void test_wrong_type_hints(void **state)
 		struct conf_errors errors;
 		struct settings *s;
 
-		assert_int_equal(load(&table[i].pair, 1, &s, &errors), LH_ERR_INPUT);
+		assert_int_equal(conf_text_load(&table[i].pair, 1, &s, &errors), LH_ERR_INPUT);
 		if (!conf_text_has(&errors, table[i].hint, NULL, NULL)) {
 			conf_text_print(&errors);
 			fail_msg("%s", table[i].hint);
@@ -440,7 +428,7 @@ static void test_string_lengths(void **state)
 			struct settings *s;
 			bool good = lengths[j] >= (size_t)option->min && lengths[j] <= (size_t)option->max;
 
-			if (load(&pair, 1, &s, &errors) == LH_OK)
+			if (conf_text_load(&pair, 1, &s, &errors) == LH_OK)
 				assert_true(good);
 			else
 				assert_true(conf_text_has(&errors, label, "must have", "characters") == !good);
@@ -465,17 +453,17 @@ static void test_string_contents(void **state)
 			continue;
 		label_of(option, label, sizeof(label));
 		if (option->secret) {
-			assert_int_equal(load(&pair, 1, &s, &errors), LH_OK);
+			assert_int_equal(conf_text_load(&pair, 1, &s, &errors), LH_OK);
 			settings_unref(s);
 			continue;
 		}
-		assert_int_equal(load(&pair, 1, &s, &errors), LH_ERR_INPUT);
+		assert_int_equal(conf_text_load(&pair, 1, &s, &errors), LH_ERR_INPUT);
 		assert_true(conf_text_has(&errors, label, "control characters", "\"/a\\x01b\""));
 		conf_errors_free(&errors);
 		if (option->unit == NULL)
 			continue;
 		pair.value = "\"relative/path\"";
-		assert_int_equal(load(&pair, 1, &s, &errors), LH_ERR_INPUT);
+		assert_int_equal(conf_text_load(&pair, 1, &s, &errors), LH_ERR_INPUT);
 		assert_true(conf_text_has(&errors, label, "must be an absolute path", "relative/path"));
 		conf_errors_free(&errors);
 	}
@@ -496,7 +484,7 @@ static void test_misspelt(void **state)
 
 		snprintf(name, sizeof(name), "%s.%s%c", option->group, option->name, leaf[strlen(leaf) - 1]);
 		snprintf(wanted, sizeof(wanted), "did you mean \"%s\"?", leaf);
-		assert_int_equal(load(&pair, 1, &s, &errors), LH_ERR_INPUT);
+		assert_int_equal(conf_text_load(&pair, 1, &s, &errors), LH_ERR_INPUT);
 		if (!conf_text_has(&errors, "test.conf:", "unknown option", wanted)) {
 			conf_text_print(&errors);
 			fail_msg("%s", name);

@@ -16,24 +16,12 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static enum lh_err load(const struct conf_text_pair *pairs, size_t count, struct settings **out, struct conf_errors *errors)
-{
-	char *text = conf_text_make(pairs, count);
-	enum lh_err err;
-
-	assert_non_null(text);
-	*out = NULL;
-	err = conf_load_text(text, "test.conf", out, errors);
-	free(text);
-	return err;
-}
-
 static void expect_good(const struct conf_text_pair *pairs, size_t count)
 {
 	struct conf_errors errors;
 	struct settings *s;
 
-	if (load(pairs, count, &s, &errors) != LH_OK) {
+	if (conf_text_load(pairs, count, &s, &errors) != LH_OK) {
 		conf_text_print(&errors);
 		fail_msg("%s = %s", pairs[0].name, pairs[0].value);
 	}
@@ -46,7 +34,7 @@ static void expect_refused(const struct conf_text_pair *pairs, size_t count, con
 	struct conf_errors errors;
 	struct settings *s;
 
-	assert_int_equal(load(pairs, count, &s, &errors), LH_ERR_INPUT);
+	assert_int_equal(conf_text_load(pairs, count, &s, &errors), LH_ERR_INPUT);
 	if (errors.count != 1 || !conf_text_has(&errors, a, b, c)) {
 		conf_text_print(&errors);
 		fail_msg("%s ... %s ... %s", a, b ? b : "", c ? c : "");
