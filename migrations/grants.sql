@@ -23,9 +23,12 @@ GRANT INSERT, UPDATE ON leasehold.job_queues TO leasehold_worker;
 -- leasehold_producer: applications that enqueue. It can name no state, attempt, lease or lock column, and read nothing.
 GRANT INSERT (queue, kind, priority, run_at, payload, max_attempts, timeout_ms, unique_key, unique_hold_until, concurrency_key, traceparent, enqueued_by)
 	ON leasehold.jobs TO leasehold_producer;
+-- For job_enqueue, where 0002_routines.sql was applied. On the database, because a grant on a routine is lost when MySQL makes it anew.
+GRANT EXECUTE ON leasehold.* TO leasehold_producer;
 
 -- leasehold_handler: handlers that settle their job inside their own transaction.
 GRANT SELECT (id, lease_id, state), UPDATE (state, finished_at, result) ON leasehold.jobs TO leasehold_handler;
+GRANT EXECUTE ON leasehold.* TO leasehold_handler;
 
 -- leasehold_reader: people and monitoring that only look. Payloads and results can be read too.
 GRANT SELECT ON leasehold.* TO leasehold_reader;

@@ -112,9 +112,10 @@ class Server:
         more.setdefault("init_command", "SET time_zone='+00:00'")
         return pymysql.connect(unix_socket=self.socket, user=user, password=password, database=database, charset="utf8mb4", **more)
 
-    def client(self, sql, database=None, check=True):
-        """Feeds a script to the stock client as the DBA, as migrations/README.md tells an operator to."""
-        command = ["mariadb", "--no-defaults", "--user=root", f"--socket={self.socket}", "--default-character-set=utf8mb4"]
+    def client(self, sql, database=None, check=True, user="root", password=""):
+        """Feeds a script to the stock client, as the DBA unless told otherwise, as migrations/README.md tells an operator to."""
+        command = ["mariadb", "--no-defaults", f"--user={user}", f"--password={password}", f"--socket={self.socket}",
+                   "--default-character-set=utf8mb4"]
         done = subprocess.run(command + ([database] if database else []), input=sql, capture_output=True, text=True, timeout=60 * STRETCH)
         assert not check or done.returncode == 0, f"the client failed: {done.stderr}"
         return done
