@@ -105,7 +105,8 @@ static int child_set_user(const struct runner_received *start)
  * parent is now. */
 static int child_tie_to(pid_t parent)
 {
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+	/* What is orphaned below us is ours, and the runner's only when we are gone: see leftovers.h. */
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
 		return errno;
 	return getppid() == parent ? 0 : ESRCH;
 }
@@ -135,7 +136,7 @@ static void child_check(uint32_t stage, int error)
 _Noreturn void child_become(const struct child *child)
 {
 	const struct runner_received *start = child->start;
-	int error = setpgid(0, 0) == 0 ? 0 : errno;
+	int error = setsid() >= 0 ? 0 : errno;
 	sigset_t none;
 
 	if (error == 0)

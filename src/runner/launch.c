@@ -45,8 +45,6 @@ static int launch_fork(struct run *run, const struct runner_received *start, con
 		return error;
 	}
 	close(failure[1]);
-	/* The child does the same: whoever comes first, the group exists before anyone signals it. */
-	(void)setpgid(run->pid, run->pid);
 	return 0;
 }
 

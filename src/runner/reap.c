@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define REAP_MOST 256 /* at a time */
+
 static int64_t reap_cpu_ms(const struct rusage *usage)
 {
 	return ((int64_t)usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * 1000 +
@@ -29,19 +31,52 @@ static void reap_read_failure(struct run *run)
 	run->failure_fd = -1;
 }
 
-static void reap_finish(struct runs *runs, struct run *run, bool group_gone)
+static void reap_forget_emptying(struct runs *runs, const struct run *run)
+{
+	struct run **at = &runs->emptying;
+
+	while (*at != NULL && *at != run)
+		at = &(*at)->next_emptying;
+	if (*at != NULL)
+		*at = run->next_emptying;
+}
+
+static void reap_finish(struct runs *runs, struct run *run, bool gone)
 {
 	run->report.news = RUNNER_ENDED;
 	run->report.reason = (uint32_t)run->plan.reason;
-	run->report.group_gone = group_gone;
+	run->report.group_gone = gone;
 	runner_tell(run->status_fd, &run->report);
+	reap_forget_emptying(runs, run);
 	runs_remove(runs, run);
+}
+
+/* Whether pid is the leader of a run under way. One that was reaped is none any more, whoever has its number now. */
+static bool reap_is_leader(const void *arg, pid_t pid)
+{
+	const struct run *run = runs_find_pid(arg, pid);
+
+	return run != NULL && run->plan.phase != PLAN_EMPTYING;
+}
+
+static void reap_sweep(struct runs *runs)
+{
+	leftovers_sweep(&runs->left, reap_is_leader, runs);
+	for (struct run *run = runs->emptying; run != NULL; run = run->next_emptying)
+		(void)leftovers_wait(&runs->left, &run->left);
+}
+
+static bool reap_is_gone(const struct run *run)
+{
+	return kill(-run->pid, 0) != 0 && errno == ESRCH && !run->left.waiting;
 }
 
 void reap_look(struct runs *runs, struct run *run, bool give_up)
 {
-	bool gone = kill(-run->pid, 0) != 0 && errno == ESRCH;
+	bool gone;
 
+	reap_sweep(runs);
+	gone = reap_is_gone(run);
 	if (gone || give_up)
 		reap_finish(runs, run, gone);
 	else
@@ -64,34 +99,48 @@ static void reap_leader(struct runs *runs, struct run *run, int64_t now_ms)
 	run->report.max_rss_kb = usage.ru_maxrss;
 	run->report.cpu_ms = reap_cpu_ms(&usage);
 	plan_emptying(&run->plan, now_ms);
-	reap_look(runs, run, false);
+	runs_moved(runs, run);
+	leftovers_open(&runs->left, &run->left);
+	run->next_emptying = runs->emptying;
+	runs->emptying = run;
 }
 
-/* A process that was orphaned in a handler's tree. When it was one of a group that we wait for, it may have been the last. */
-static void reap_orphan(struct runs *runs, pid_t pid)
-{
-	pid_t group = getpgid(pid);
-	struct run *run = group > 0 ? runs_find_pid(runs, group) : NULL;
-
-	(void)waitpid(pid, NULL, WNOHANG);
-	if (run != NULL && run->plan.phase == PLAN_EMPTYING)
-		reap_look(runs, run, false);
-}
-
-void reap_children(struct runs *runs, int64_t now_ms)
+/* Takes some of the children that have ended. Returns how many. */
+static int reap_some(struct runs *runs, int64_t now_ms)
 {
 	siginfo_t info;
+	int taken = 0;
 
-	for (;;) {
+	for (; taken < REAP_MOST; taken++) {
 		struct run *run;
 
 		info.si_pid = 0;
 		if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
-			return;
+			break;
 		run = runs_find_pid(runs, info.si_pid);
 		if (run != NULL && run->plan.phase != PLAN_EMPTYING)
 			reap_leader(runs, run, now_ms);
 		else
-			reap_orphan(runs, info.si_pid);
+			(void)waitpid(info.si_pid, NULL, WNOHANG);
 	}
+	return taken;
+}
+
+void reap_children(struct runs *runs, int64_t now_ms)
+{
+	int taken = reap_some(runs, now_ms);
+	struct run *run, *next;
+
+	if (taken == 0)
+		return;
+	/* Each that ended may have brought us its children. */
+	reap_sweep(runs);
+	for (run = runs->emptying; run != NULL; run = next) {
+		next = run->next_emptying;
+		if (reap_is_gone(run))
+			reap_finish(runs, run, true);
+	}
+	/* Processes that fork and end all the time must not keep us from all else: the bell is rung for the rest. */
+	if (taken == REAP_MOST)
+		(void)kill(getpid(), SIGCHLD);
 }

@@ -6,11 +6,12 @@
 
 #include <stdint.h>
 
-/* Takes every child that has ended. The leader of a run: ends its group, keeps its status and its use of resources. An orphan
- * that came to us: only reaped. A run whose group is empty is reported and removed. */
+/* Takes the children that have ended. The leader of a run: ends its group, keeps its status and its use of resources. Another:
+ * only reaped. Then ends what is left of runs that have ended (leftovers.h), and reports and removes each run of which nothing
+ * is left. */
 void reap_children(struct runs *runs, int64_t now_ms);
 
-/* Looks whether the group of a run whose leader was reaped is empty; give_up: reports the run in any case. */
+/* Looks whether anything is left of a run whose leader was reaped; give_up: reports the run in any case. */
 void reap_look(struct runs *runs, struct run *run, bool give_up);
 
 #endif

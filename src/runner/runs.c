@@ -10,6 +10,7 @@
 void runs_init(struct runs *t)
 {
 	memset(t, 0, sizeof(*t));
+	leftovers_init(&t->left);
 }
 
 void runs_drop(struct run *run)
@@ -28,6 +29,7 @@ void runs_free(struct runs *t)
 	for (size_t i = 0; i < t->count; i++)
 		runs_drop(t->heap[i]);
 	free(t->heap);
+	leftovers_free(&t->left);
 	runs_init(t);
 }
 

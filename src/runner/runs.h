@@ -4,6 +4,7 @@
 #ifndef LEASEHOLD_RUNNER_RUNS_H
 #define LEASEHOLD_RUNNER_RUNS_H
 
+#include "runner/leftovers.h"
 #include "runner/messages.h"
 #include "runner/plan.h"
 
@@ -23,12 +24,16 @@ struct run {
 	struct runner_report report; /* the final one, in the making */
 	size_t place;                /* in the heap */
 	struct run *next_by_number, *next_by_pid;
+	struct leftovers_window left; /* EMPTYING: what it waits for besides its group */
+	struct run *next_emptying;
 };
 
 struct runs {
 	struct run *by_number[RUNS_BUCKETS], *by_pid[RUNS_BUCKETS];
 	struct run **heap; /* the earliest plan_due_ms first */
 	size_t count, room;
+	struct run *emptying; /* reap.c: those whose leader was reaped */
+	struct leftovers left;
 };
 
 void runs_init(struct runs *t);

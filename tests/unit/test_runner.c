@@ -20,33 +20,6 @@
 #include <unistd.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-#define HOLD_GROUP "--hold-group"
-
-/* The handler of test_group_that_stays: its leader ends, and leaves a process that lies dead in its group because its parent,
- * outside of the group, does not reap it. */
-static int hold_group(void)
-{
-	pid_t leader = getpid(), child;
-	int ready[2];
-	char byte;
-
-	if (pipe(ready) != 0)
-		return 1;
-	child = fork();
-	if (child == 0) {
-		setpgid(0, 0);
-		if (fork() == 0) {
-			setpgid(0, leader);
-			(void)!write(ready[1], "x", 1);
-		}
-		for (;;)
-			pause();
-	}
-	if (read(ready[0], &byte, 1) != 1)
-		return 1;
-	printf("%d\n", (int)child);
-	return 0;
-}
 
 static void test_exit_codes(void **state)
 {
@@ -335,23 +308,6 @@ static void test_group_ends_with_its_leader(void **state)
 	assert_int_equal(WEXITSTATUS(end.wait_status), 9);
 }
 
-/* A process of the group that cannot be seen to end: the report comes after a bounded time, and says so. */
-static void test_group_that_stays(void **state)
-{
-	struct runner_report end;
-	struct probe h;
-	pid_t escaped;
-
-	(void)state;
-	probe_start(&h, probe_defaults(), NULL, (const char *const[]){probe_self(), HOLD_GROUP, NULL});
-	probe_expect_started(&h);
-	escaped = (pid_t)probe_read_number(&h);
-	end = probe_expect_ended(&h);
-	assert_int_equal(end.group_gone, 0);
-	assert_int_equal(WEXITSTATUS(end.wait_status), 0);
-	assert_int_equal(kill(escaped, SIGKILL), 0);
-}
-
 static void test_same_number_twice(void **state)
 {
 	struct runner_command command = probe_defaults();
@@ -428,7 +384,6 @@ int main(int argc, char **argv)
 		TEST(test_end_on_request),
 		TEST(test_stopped_handler),
 		TEST(test_group_ends_with_its_leader),
-		TEST(test_group_that_stays),
 		TEST(test_same_number_twice),
 		TEST(test_runner_is_killed),
 		TEST(test_socket_closes),
@@ -436,8 +391,6 @@ int main(int argc, char **argv)
 
 	if (argc == 2 && strcmp(argv[1], RUNNER_ARGUMENT) == 0)
 		return runner_main(RUNNER_SOCKET_FD);
-	if (argc == 2 && strcmp(argv[1], HOLD_GROUP) == 0)
-		return hold_group();
 	/* What a dead runner leaves comes to us, to be seen and reaped. */
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
 		return EXIT_FAILURE;
