@@ -8,7 +8,7 @@ CREATE ROLE IF NOT EXISTS leasehold_worker, leasehold_producer, leasehold_handle
 -- leasehold_worker: the account in the daemon's configuration file. It can neither delete a job nor change its kind, queue, payload or unique key.
 GRANT SELECT ON leasehold.jobs TO leasehold_worker;
 GRANT UPDATE (state, run_at, attempt, max_attempts, claim_no, slot_wait, lease_id, locked_by, locked_at, lease_ms, reclaims, orphan_streak,
-	cancel_requested_at, progress, progress_note, result, last_error, claimed_at, requeued_at, finished_at)
+	cancel_requested_at, progress, progress_note, result, last_error, claimed_at, requeued_at, finished_at, unique_hold_until)
 	ON leasehold.jobs TO leasehold_worker;
 -- Rows of the ledger are written once: neither changed nor deleted.
 GRANT SELECT, INSERT ON leasehold.job_attempts TO leasehold_worker;

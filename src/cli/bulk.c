@@ -19,17 +19,20 @@ static void bulk_fail(struct bulk *b, uint64_t id, const char *reason, const str
 	entry = json_pack("{so, ss}", "id", output_json_id(id), "reason", reason);
 	if (answer != NULL && answer->result == ADMIN_NOT_THAT_STATE)
 		(void)json_object_set_new(entry, "state", json_string(job_state_name(answer->state)));
-	if (answer != NULL && answer->result == ADMIN_TWIN && answer->twin != 0)
+	if (answer != NULL && answer->result == ADMIN_TWIN && answer->twin != 0) {
 		(void)json_object_set_new(entry, "twin", output_json_id(answer->twin));
+		(void)json_object_set_new(entry, "twin_state", json_string(job_state_name(answer->state)));
+	}
 	(void)json_array_append_new(b->failures, entry);
 }
 
 static void bulk_twin(struct bulk *b, uint64_t id, const struct bulk_answer *answer)
 {
 	if (answer->twin != 0)
-		cli_say(b->cli, "job %" PRIu64 ": job %" PRIu64 ", which is not finished, holds its unique key", id, answer->twin);
+		cli_say(b->cli, "job %" PRIu64 ": job %" PRIu64 ", which is %s, holds its unique key%s", id, answer->twin,
+			job_state_name(answer->state), job_state_finished(answer->state) ? " for some time yet" : "");
 	else
-		cli_say(b->cli, "job %" PRIu64 ": another job held its unique key and has finished meanwhile: try again", id);
+		cli_say(b->cli, "job %" PRIu64 ": another job held its unique key and has let go of it meanwhile: try again", id);
 	bulk_fail(b, id, "twin", answer);
 }
 

@@ -85,19 +85,6 @@ enum lh_err payload_check(const char *text, size_t len, bool json, struct fault 
 	return LH_OK;
 }
 
-bool payload_is_traceparent(const char *text)
-{
-	static const char form[] = "00-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
-
-	if (strlen(text) != sizeof(form) - 1)
-		return false;
-	for (size_t i = 0; text[i] != '\0'; i++) {
-		if (form[i] == 'x' ? strchr("0123456789abcdef", text[i]) == NULL : text[i] != form[i])
-			return false;
-	}
-	return true;
-}
-
 /* "[:SS[.ffffff]][Z]" after the minutes: into seconds and micros; false when it is something else. */
 static bool payload_seconds(const char *text, int *seconds, char micros[7])
 {

@@ -15,9 +15,6 @@ enum lh_err payload_read(const char *value, size_t max, struct buf *out, struct 
 /* LH_ERR_INPUT unless it is well-formed UTF-8 and, when json is set, one JSON value (RFC 8259: any value, not only an object). */
 enum lh_err payload_check(const char *text, size_t len, bool json, struct fault *f) LH_MUST_CHECK;
 
-/* True for a traceparent of W3C Trace Context: "00-<32 hex>-<16 hex>-<2 hex>", in lower case. */
-bool payload_is_traceparent(const char *text);
-
 /* UTC "YYYY-MM-DD[ T]HH:MM[:SS[.ffffff]][Z]" to "YYYY-MM-DD HH:MM:SS.ffffff". Refused: other zones, days that do not exist. */
 enum lh_err payload_time(const char *text, char *out, size_t size, struct fault *f) LH_MUST_CHECK;
 

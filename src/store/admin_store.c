@@ -27,85 +27,6 @@ static enum db_class admin_read(struct db *db, const struct buf *sql, struct db_
 	return class;
 }
 
-/* ---- Enqueue ---------------------------------------------------------------------------------------------------------------- */
-
-static void admin_add_text(struct db *db, struct buf *columns, struct buf *values, const char *column, const char *value)
-{
-	if (value == NULL)
-		return;
-	buf_addf(columns, ", %s", column);
-	db_sqlf(db, values, ", %s", value);
-}
-
-static void admin_add_number(struct db *db, struct buf *columns, struct buf *values, const char *column, int64_t value)
-{
-	buf_addf(columns, ", %s", column);
-	db_sqlf(db, values, ", %d", value);
-}
-
-static void admin_add_values(struct db *db, const struct enqueue_request *r, struct buf *columns, struct buf *values)
-{
-	admin_add_text(db, columns, values, "queue", r->queue);
-	if (r->payload != NULL) {
-		buf_adds(columns, ", payload");
-		db_sqlf(db, values, ", %b", r->payload, r->payload_len);
-	}
-	if (r->has_priority)
-		admin_add_number(db, columns, values, "priority", r->priority);
-	if (r->delay_ms >= 0) {
-		buf_adds(columns, ", run_at");
-		db_sqlf(db, values, ", UTC_TIMESTAMP(6) + INTERVAL %d MICROSECOND", (int64_t)(r->delay_ms * 1000));
-	} else {
-		admin_add_text(db, columns, values, "run_at", r->at);
-	}
-	admin_add_text(db, columns, values, "unique_key", r->unique_key);
-	if (r->max_attempts != 0)
-		admin_add_number(db, columns, values, "max_attempts", (int64_t)r->max_attempts);
-	if (r->timeout_ms >= 0)
-		admin_add_number(db, columns, values, "timeout_ms", r->timeout_ms);
-	admin_add_text(db, columns, values, "traceparent", r->traceparent);
-	admin_add_text(db, columns, values, "enqueued_by", r->enqueued_by);
-}
-
-/* Who holds the key. Failing to find out is no failure of its own: that the key is taken is the news. */
-static uint64_t admin_key_holder(struct db *db, const char *kind, const char *unique_key)
-{
-	struct db_rows *rows = NULL;
-	uint64_t id = 0;
-
-	if (db_queryf(db, &rows, NULL, "SELECT id FROM jobs FORCE INDEX (active_key) WHERE kind=%s AND active_key=%s", kind,
-		      unique_key) == DB_OK &&
-	    db_rows_next(rows))
-		id = db_u64(rows, 0);
-	db_rows_free(rows);
-	return id;
-}
-
-enum db_class admin_store_enqueue(struct db *db, const struct enqueue_request *r, uint64_t *id, struct fault *f)
-{
-	struct buf sql, values;
-	enum db_class class;
-
-	*id = 0;
-	buf_init(&sql, STORE_SQL_MAX);
-	buf_init(&values, STORE_SQL_MAX);
-	buf_adds(&sql, "INSERT INTO jobs (kind");
-	db_sqlf(db, &values, ") VALUES (%s", r->kind);
-	admin_add_values(db, r, &sql, &values);
-	if (!buf_ok(&values))
-		sql.bad = true;
-	buf_add(&sql, values.data, values.len);
-	buf_addc(&sql, ')');
-	class = db_exec(db, &sql, NULL, f);
-	if (class == DB_OK)
-		*id = db_last_insert_id(db);
-	else if (class == DB_DUPLICATE && r->unique_key != NULL)
-		*id = admin_key_holder(db, r->kind, r->unique_key);
-	buf_free(&values);
-	buf_free(&sql);
-	return class;
-}
-
 /* ---- Looking at jobs -------------------------------------------------------------------------------------------------------- */
 
 /* Which index finds the ids. Unfinished and dead jobs are few beside what succeeded, so a state or a queue goes through claim,
@@ -283,15 +204,17 @@ static enum db_class admin_state(struct db *db, uint64_t id, bool *found, enum j
 	return class;
 }
 
-static enum db_class admin_twin(struct db *db, uint64_t id, uint64_t *twin, struct fault *f)
+static enum db_class admin_twin(struct db *db, uint64_t id, uint64_t *twin, enum job_state *state, struct fault *f)
 {
 	struct db_rows *rows = NULL;
 	enum db_class class = db_queryf(db, &rows, f,
-					"SELECT t.id FROM jobs j FORCE INDEX (PRIMARY) JOIN jobs t FORCE INDEX (active_key) "
-					"ON t.kind=j.kind AND t.active_key=j.unique_key AND t.id<>j.id WHERE j.id=%u",
+					"SELECT t.id, t.state FROM jobs j FORCE INDEX (PRIMARY) JOIN jobs t FORCE INDEX "
+					"(active_key) ON t.kind=j.kind AND t.active_key=j.unique_key AND t.id<>j.id WHERE j.id=%u",
 					id);
 
-	*twin = class == DB_OK && db_rows_next(rows) ? db_u64(rows, 0) : 0;
+	*twin = 0;
+	if (class == DB_OK && db_rows_next(rows) && job_state_parse(db_text(rows, 1, NULL), state))
+		*twin = db_u64(rows, 0);
 	db_rows_free(rows);
 	return class;
 }
@@ -330,7 +253,7 @@ enum db_class admin_store_retry(struct db *db, uint64_t id, unsigned int extra, 
 	class = admin_store_retry_many(db, &id, 1, extra, &matched, f);
 	if (class == DB_DUPLICATE) {
 		*result = ADMIN_TWIN;
-		return admin_twin(db, id, twin, f);
+		return admin_twin(db, id, twin, state, f);
 	}
 	if (class != DB_OK || matched != 0)
 		return class;

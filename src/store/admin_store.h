@@ -1,4 +1,4 @@
-/* admin_store.h - what operators and producers ask from the command line (layer: store; the CLI's one thread).
+/* admin_store.h - what operators ask from the command line (layer: store; the CLI's one thread).
  *
  * Reads are bounded. Lists and bulk selections go through an index of jobs and are ended by the server after ADMIN_READ_LIMIT_S
  * seconds (the fault then names the limit). Counts stop at ADMIN_COUNT_MAX: that number means "so many, or more". */
@@ -17,25 +17,6 @@
 #define ADMIN_PAGE_MAX 10000u    /* rows of a list, ids of a selection */
 #define ADMIN_BATCH_MAX 100u     /* rows of one bulk write */
 #define ADMIN_RETRY_MAX 1000u    /* attempts that a retry may add */
-
-struct enqueue_request {
-	const char *kind;
-	const char *queue;   /* NULL: 'default' */
-	const char *payload; /* NULL: the column's default '{}' */
-	size_t payload_len;
-	bool has_priority;
-	int priority;
-	int64_t delay_ms;                      /* -1: not given */
-	const char *at;                        /* NULL: not given; UTC "YYYY-MM-DD HH:MM:SS[.ffffff]" */
-	const char *unique_key;                /* NULL: none */
-	unsigned int max_attempts;             /* 0: NULL */
-	int64_t timeout_ms;                    /* -1: NULL */
-	const char *traceparent, *enqueued_by; /* NULL: none */
-};
-/* Names only columns that were given, and reads nothing unless the key is taken: a producer's privileges are enough.
- * DB_DUPLICATE: *id is then the id of the unfinished job that holds the key (0 when it finished meanwhile, or when this account
- * may not look). */
-enum db_class admin_store_enqueue(struct db *db, const struct enqueue_request *r, uint64_t *id, struct fault *f) LH_MUST_CHECK;
 
 struct job_filter { /* NULL / 0 / -1: any */
 	const char *queue, *kind;
@@ -71,7 +52,7 @@ enum admin_result {
 	ADMIN_MISSING,        /* no such job */
 	ADMIN_NOT_THAT_STATE, /* *state tells what it is in */
 	ADMIN_REQUESTED,      /* cancel of a running job: requested */
-	ADMIN_TWIN            /* retry: *twin holds its unique key (0: it finished meanwhile) */
+	ADMIN_TWIN            /* retry: *twin, which is in *state, has its unique key (0: it let go of it meanwhile) */
 };
 /* dead or cancelled -> ready and due now, max_attempts = attempt + extra (1 to ADMIN_RETRY_MAX, saturating), lease, lock,
  * result, finish and cancel cleared; the streak of lapsed leases starts anew. */
@@ -82,8 +63,8 @@ enum db_class admin_store_cancel(struct db *db, uint64_t id, bool running_too, e
 				 struct fault *f) LH_MUST_CHECK;
 
 /* The same for up to ADMIN_BATCH_MAX ids (sorted) in one statement: *matched counts those that were in a state that permits it;
- * the others stay as they are. DB_DUPLICATE, of retry_many: one of them has a live twin, nothing was changed. running: request
- * the cancel of those that run, else cancel those that wait. */
+ * the others stay as they are. DB_DUPLICATE, of retry_many: another job has the key of one of them, nothing was changed.
+ * running: request the cancel of those that run, else cancel those that wait. */
 enum db_class admin_store_retry_many(struct db *db, const uint64_t *ids, size_t n, unsigned int extra, uint64_t *matched,
 				     struct fault *f) LH_MUST_CHECK;
 enum db_class admin_store_cancel_many(struct db *db, const uint64_t *ids, size_t n, bool running, uint64_t *matched,

@@ -107,7 +107,18 @@ static void check_add_recover(struct db *db, struct buf *sql)
 
 static void check_add_due(struct db *db, struct buf *sql)
 {
-	promote_store_add_scan(db, sql);
+	promote_store_add_due(db, sql);
+}
+
+static void check_add_ended(struct db *db, struct buf *sql)
+{
+	promote_store_add_ended(db, sql);
+}
+
+static void check_add_release(struct db *db, struct buf *sql)
+{
+	(void)db;
+	promote_store_add_release(sql, check_ids, CHECK_ROWS);
 }
 
 static void check_add_promote(struct db *db, struct buf *sql)
@@ -138,6 +149,8 @@ static const struct check_statement check_statements[] = {
 	{"the recovery of a job", check_add_recover, "PRIMARY", false},
 	{"the scan for due jobs", check_add_due, "promote", true},
 	{"the promotion", check_add_promote, "PRIMARY", false},
+	{"the scan for ended holds", check_add_ended, "unique_hold", true},
+	{"the end of holds", check_add_release, "PRIMARY", false},
 };
 #define CHECK_STATEMENTS (sizeof(check_statements) / sizeof(check_statements[0]))
 
@@ -249,9 +262,9 @@ static const struct check_privilege check_privileges[] = {
 	 "UPDATE jobs FORCE INDEX (PRIMARY) SET cancel_requested_at=NULL, slot_wait=NULL, max_attempts=1, result=NULL WHERE id=0",
 	 false},
 	{"for 'leasehold enqueue'",
-	 "INSERT INTO jobs (kind, queue, payload, priority, run_at, unique_key, max_attempts, timeout_ms, traceparent, "
-	 "enqueued_by) "
-	 "VALUES ('', '', '', 0, UTC_TIMESTAMP(6), NULL, NULL, NULL, NULL, NULL)",
+	 "INSERT INTO jobs (kind, queue, payload, priority, run_at, unique_key, unique_hold_until, max_attempts, timeout_ms, "
+	 "traceparent, enqueued_by) "
+	 "VALUES ('', '', '', 0, UTC_TIMESTAMP(6), NULL, NULL, NULL, NULL, NULL, NULL)",
 	 false},
 	{"for 'leasehold pause'", "INSERT INTO job_queues (queue, paused_at, paused_by) VALUES ('', NULL, NULL)", false},
 	{"for 'leasehold resume'", "UPDATE job_queues SET paused_at=NULL, paused_by=NULL WHERE queue=''", false},

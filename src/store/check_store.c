@@ -88,6 +88,7 @@ static const struct check_index check_indexes[] = {
 	{ "jobs", "claim", "state,queue,priority,run_at,id", false },
 	{ "jobs", "promote", "promote_at", false },
 	{ "jobs", "slot_wait", "slot_wait", false },
+	{ "jobs", "unique_hold", "unique_hold_until", false },
 	{ "jobs", "active_key", "kind,active_key", true },
 	{ "job_attempts", "PRIMARY", "job_id,claim_no,outcome", true },
 	{ "job_queues", "PRIMARY", "queue", true },
@@ -109,7 +110,7 @@ static enum db_class check_one_index(struct check *c, const struct check_index *
 
 		if (columns == NULL)
 			check_fail(c, "index",
-				   "%s has no index %s (%s): apply migrations/0001_jobs.sql to an empty database, or create it",
+				   "%s has no index %s (%s): apply the files of migrations/ in their order, or create it",
 				   index->table, index->name, index->columns);
 		else if (strcasecmp(columns, index->columns) != 0 || (index->unique && db_u64(rows, 1) != 0))
 			check_fail(c, "index", "%s.%s is %s(%s): it has to be %s(%s)", index->table, index->name,

@@ -1,4 +1,5 @@
-/* promoter.h - the role that makes due jobs ready, and shows that the instance is alive (layer: worker; one per instance).
+/* promoter.h - the role that makes due jobs ready, ends the holds of unique keys, and shows that the instance is alive (layer:
+ * worker; one per instance).
  *
  * Nudge it when something was scheduled, maybe sooner than it expects. */
 #ifndef LEASEHOLD_WORKER_PROMOTER_H

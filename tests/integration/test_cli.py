@@ -366,7 +366,7 @@ def test_bulk_retry_tells_of_the_one_that_cannot(site):
     assert f"job {ids[7]}: job {twin}" in done.stderr
     assert site.database.states() == {"ready": 20, "dead": 1}
     failed = json.loads(site.cli("retry", "--dead", "--json", check=False).stdout)["failed"]
-    assert failed == [{"id": ids[7], "reason": "twin", "twin": twin}]
+    assert failed == [{"id": ids[7], "reason": "twin", "twin": twin, "twin_state": "ready"}]
 
 
 def running(site, **columns):

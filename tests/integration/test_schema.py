@@ -5,7 +5,7 @@ import pytest
 from harness.database import AUDIT, MIGRATIONS, NAME
 from harness.waiting import until
 
-FIRST = MIGRATIONS / "0001_jobs.sql"
+FIRST, *LATER = (path.read_text() for path in sorted(MIGRATIONS.glob("[0-9]*.sql")))
 
 
 @pytest.fixture
@@ -15,7 +15,8 @@ def hostile(site):
     try:
         site.database.drop_connection()
         site.server.client(f"DROP DATABASE {NAME}; CREATE DATABASE {NAME} CHARACTER SET latin1")
-        site.server.client(FIRST.read_text(), NAME)
+        for migration in (FIRST, *LATER):
+            site.server.client(migration, NAME)
         site.server.client(AUDIT, NAME)
         yield site
     finally:
@@ -41,14 +42,17 @@ def test_migrations_again_and_while_work_is_done(site):
     site.start()
     ids = site.database.enqueue("sh", 60, payload="sleep 0.1")
     for _ in range(3):
-        site.server.client(FIRST.read_text(), NAME)
+        for migration in (FIRST, *LATER):
+            site.server.client(migration, NAME)
         site.server.client((MIGRATIONS / "grants.sql").read_text(), NAME)
     site.database.wait(ids, "succeeded", 15)
     assert site.database.sql("SHOW CREATE TABLE jobs")[0]["Create Table"].split(" AUTO_INC")[0] == before[0]["Create Table"].split(" AUTO_INC")[0]
     assert site.database.value("SELECT SUM(attempt) FROM jobs") == 60
-    assert site.database.value("SELECT COUNT(*) FROM leasehold_schema") == len(list(MIGRATIONS.glob("[0-9]*.sql")))
-    site.server.client("DROP TABLE job_slots; DELETE FROM leasehold_schema", NAME)
-    site.server.client(FIRST.read_text(), NAME)
+    assert site.database.value("SELECT COUNT(*) FROM leasehold_schema") == 1 + len(LATER)
+    site.server.client("DROP TABLE job_slots; ALTER TABLE jobs DROP KEY unique_hold; DELETE FROM leasehold_schema", NAME)
+    for migration in (FIRST, *LATER):
+        site.server.client(migration, NAME)
+    assert site.database.sql("SHOW CREATE TABLE jobs")[0]["Create Table"].split(" AUTO_INC")[0] == before[0]["Create Table"].split(" AUTO_INC")[0]
     assert site.database.value("SELECT COUNT(*) FROM job_slots") == 0
 
 

@@ -1,6 +1,7 @@
 /* store_test.c - see store_test.h. */
 #include "store_test.h"
 
+#include <glob.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,6 +63,16 @@ int store_test_client(const char *name, const char *file)
 		      "2>\"${TEST_ERRORS:-/dev/stderr}\"");
 }
 
+void store_test_migrate(const char *name)
+{
+	glob_t found;
+
+	assert_int_equal(glob(store_test_path("migrations/[0-9]*.sql"), 0, NULL, &found), 0);
+	for (size_t i = 0; i < found.gl_pathc; i++)
+		assert_int_equal(store_test_client(name, found.gl_pathv[i]), 0);
+	globfree(&found);
+}
+
 static void open_db(struct db *db)
 {
 	enum db_class c = db_open(db, &t.fault);
@@ -113,7 +124,7 @@ int store_test_start(void **state)
 	t.settings.name = database_name;
 	other_settings.name = database_name;
 	open_db(t.other);
-	assert_int_equal(store_test_client(database_name, store_test_path("migrations/0001_jobs.sql")), 0);
+	store_test_migrate(database_name);
 	t.db = store_test_new_db(&t.settings, NULL, 30000);
 	open_db(t.db);
 	return 0;

@@ -2,6 +2,7 @@
 #include "store_test.h"
 
 #include "store/admin_store.h"
+#include "store/enqueue_store.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,14 +12,14 @@ static uint64_t enqueue(const struct enqueue_request *request)
 {
 	uint64_t id = 0;
 
-	ok(admin_store_enqueue(t.db, request, &id, &t.fault));
+	ok(enqueue_store_insert(t.db, request, &id, &t.fault));
 	assert_true(id > 0);
 	return id;
 }
 
 static struct enqueue_request plain(const char *kind)
 {
-	return (struct enqueue_request){ .kind = kind, .delay_ms = -1, .timeout_ms = -1 };
+	return (struct enqueue_request){ .kind = kind, .delay_ms = -1, .hold_ms = -1, .timeout_ms = -1 };
 }
 
 /* ---- Enqueue ---- */
@@ -48,6 +49,7 @@ static void test_enqueue_with_everything(void **state)
 		.priority = -7,
 		.delay_ms = 3600000,
 		.unique_key = "k",
+		.hold_ms = -1,
 		.max_attempts = 65535,
 		.timeout_ms = 0,
 		.traceparent = "00-a",
@@ -77,17 +79,48 @@ static void test_enqueue_at_a_time(void **state)
 static void test_enqueue_names_the_holder_of_a_key(void **state)
 {
 	struct enqueue_request request = plain("mail");
-	uint64_t first, id = 0;
+	struct enqueue_holder holder;
+	uint64_t first, id = 1;
 
 	(void)state;
 	request.unique_key = "k";
 	first = enqueue(&request);
-	assert_int_equal(admin_store_enqueue(t.db, &request, &id, &t.fault), DB_DUPLICATE);
-	assert_int_equal(id, first);
+	assert_row(first, "unique_hold_until IS NULL", "1");
+	assert_int_equal(enqueue_store_insert(t.db, &request, &id, &t.fault), DB_DUPLICATE);
+	assert_int_equal(id, 0);
+	ok(enqueue_store_holder(t.db, "mail", "k", &holder, &t.fault));
+	assert_int_equal(holder.id, first);
+	assert_int_equal(holder.state, JOB_READY);
+	assert_string_equal(holder.hold_until, "");
 	request.kind = "other";
 	enqueue(&request);
 	run("UPDATE jobs SET state='succeeded' WHERE id=%u", first);
+	ok(enqueue_store_holder(t.db, "mail", "k", &holder, &t.fault));
+	assert_int_equal(holder.id, 0);
 	request.kind = "mail";
+	enqueue(&request);
+}
+
+/* A key that is held from the INSERT on, whatever becomes of the job. */
+static void test_enqueue_with_a_hold(void **state)
+{
+	struct enqueue_request request = plain("mail");
+	struct enqueue_holder holder;
+	uint64_t first, id;
+
+	(void)state;
+	request.unique_key = "k";
+	request.hold_ms = 3600000;
+	first = enqueue(&request);
+	run("UPDATE jobs SET state='dead' WHERE id=%u", first);
+	assert_int_equal(
+		ask_number("SELECT ABS(TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(6), unique_hold_until) - 3600) <= 5 FROM jobs"), 1);
+	assert_int_equal(enqueue_store_insert(t.db, &request, &id, &t.fault), DB_DUPLICATE);
+	ok(enqueue_store_holder(t.db, "mail", "k", &holder, &t.fault));
+	assert_int_equal(holder.id, first);
+	assert_int_equal(holder.state, JOB_DEAD);
+	assert_string_equal(ask("SELECT unique_hold_until FROM jobs WHERE id=%u", first), holder.hold_until);
+	run("DELETE FROM jobs WHERE id=%u", first);
 	enqueue(&request);
 }
 
@@ -96,6 +129,7 @@ static void test_enqueue_as_a_producer(void **state)
 {
 	struct enqueue_request request = plain("mail");
 	struct database_settings settings;
+	struct enqueue_holder holder;
 	uint64_t id = 0;
 	struct db *db;
 
@@ -109,10 +143,10 @@ static void test_enqueue_as_a_producer(void **state)
 	settings.password = NULL;
 	ok(db_open(db, &t.fault));
 	request.unique_key = "k";
-	ok(admin_store_enqueue(db, &request, &id, &t.fault));
+	ok(enqueue_store_insert(db, &request, &id, &t.fault));
 	assert_true(id > 0);
-	assert_int_equal(admin_store_enqueue(db, &request, &id, &t.fault), DB_DUPLICATE);
-	assert_int_equal(id, 0);
+	assert_int_equal(enqueue_store_insert(db, &request, &id, &t.fault), DB_DUPLICATE);
+	assert_int_equal(enqueue_store_holder(db, "mail", "k", &holder, &t.fault), DB_DENIED);
 	db_free(db);
 	free(settings.user);
 	run("DROP USER lh_test_producer@localhost");
@@ -514,6 +548,7 @@ int main(void)
 		cmocka_unit_test_setup(test_enqueue_with_everything, store_test_empty),
 		cmocka_unit_test_setup(test_enqueue_at_a_time, store_test_empty),
 		cmocka_unit_test_setup(test_enqueue_names_the_holder_of_a_key, store_test_empty),
+		cmocka_unit_test_setup(test_enqueue_with_a_hold, store_test_empty),
 		cmocka_unit_test_setup(test_enqueue_as_a_producer, store_test_empty),
 		cmocka_unit_test_setup(test_list_by_every_filter, store_test_empty),
 		cmocka_unit_test_setup(test_select_pages, store_test_empty),

@@ -161,12 +161,14 @@ static void end_account(struct db *db)
 static const char *const worker_grants[] = {
 	"SELECT, UPDATE (state, run_at, attempt, max_attempts, claim_no, slot_wait, lease_id, locked_by, locked_at, lease_ms, "
 	"reclaims, orphan_streak, "
-	"cancel_requested_at, progress, progress_note, result, last_error, claimed_at, requeued_at, finished_at) ON jobs",
+	"cancel_requested_at, progress, progress_note, result, last_error, claimed_at, requeued_at, finished_at, "
+	"unique_hold_until) ON jobs",
 	"SELECT ON job_queues",
 	"SELECT ON leasehold_schema",
 	"SELECT, INSERT, UPDATE, DELETE ON job_workers",
 	"SELECT, INSERT ON job_attempts",
-	"INSERT (queue, kind, priority, run_at, payload, max_attempts, timeout_ms, unique_key, traceparent, enqueued_by) ON jobs",
+	"INSERT (queue, kind, priority, run_at, payload, max_attempts, timeout_ms, unique_key, unique_hold_until, traceparent, "
+	"enqueued_by) ON jobs",
 	"INSERT, UPDATE ON job_queues",
 };
 

@@ -89,18 +89,25 @@ static void test_applied_twice(void **state)
 	(void)state;
 	remember_definition(t.settings.name, "jobs");
 	memcpy(before, definition, sizeof(before));
-	assert_int_equal(store_test_client(t.settings.name, store_test_path("migrations/0001_jobs.sql")), 0);
+	store_test_migrate(t.settings.name);
 	remember_definition(t.settings.name, "jobs");
 	assert_string_equal(definition, before);
 	assert_row(id, "state", "ready");
-	assert_string_equal(ask("SELECT CONCAT_WS('|', COUNT(*), MAX(version), MAX(compatible_from)) FROM leasehold_schema"),
-			    "1|1|1");
+	assert_string_equal(ask("SELECT GROUP_CONCAT(version ORDER BY version) FROM leasehold_schema WHERE version IN (1, 4) AND "
+				"compatible_from=1"),
+			    "1,4");
 	/* Interrupted half-way, and run again. */
 	run("DROP TABLE job_slots");
+	run("ALTER TABLE jobs DROP KEY unique_hold");
 	run("DELETE FROM leasehold_schema");
-	assert_int_equal(store_test_client(t.settings.name, store_test_path("migrations/0001_jobs.sql")), 0);
+	store_test_migrate(t.settings.name);
+	remember_definition(t.settings.name, "jobs");
+	assert_string_equal(definition, before);
 	assert_string_equal(ask("SELECT COUNT(*) FROM job_slots"), "0");
-	assert_string_equal(ask("SELECT version FROM leasehold_schema"), "1");
+	/* The key is there, its version is not on record yet. */
+	run("DELETE FROM leasehold_schema WHERE version=4");
+	store_test_migrate(t.settings.name);
+	assert_string_equal(ask("SELECT compatible_from FROM leasehold_schema WHERE version=4"), "1");
 }
 
 /* BR-53: latin1, no strict mode, a time zone: the same tables come of it, and the session gets its settings back. */
@@ -119,6 +126,7 @@ static void test_hostile_defaults(void **state)
 	snprintf(name, sizeof(name), "%s_hostile", t.settings.name);
 	run("CREATE DATABASE %r CHARACTER SET latin1", name);
 	assert_int_equal(store_test_client(name, edited("migrations/0001_jobs.sql", more)), 0);
+	store_test_migrate(name);
 	for (size_t i = 0; i < COUNT(tables); i++) {
 		remember_definition(t.settings.name, tables[i]);
 		memcpy(here, definition, sizeof(here));
@@ -158,6 +166,9 @@ static void test_refusals(void **state)
 	assert_string_equal(ask("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema=%s", name), "1");
 	run("DROP DATABASE %r", name);
 	assert_non_null(strstr(refusal(NULL, store_test_path("migrations/0001_jobs.sql")), "No database selected"));
+	run("CREATE DATABASE %r", name);
+	assert_non_null(strstr(refusal(name, store_test_path("migrations/0004_unique_hold.sql")), "apply 0001_jobs.sql first"));
+	run("DROP DATABASE %r", name);
 }
 
 static void test_what_a_producer_says(void **state)
@@ -278,7 +289,7 @@ static void free_job(void *arg, struct job *job)
 static void test_worker_role(void **state)
 {
 	static struct recover_row lapsed[RECOVER_PAGE];
-	static uint64_t due[PROMOTE_PAGE];
+	static struct promote_found due;
 	struct scan_row candidates[4];
 	struct scan_cursor head = {.set = false};
 	struct store_held held = {.lease = LEASE_A};
@@ -312,8 +323,9 @@ static void test_worker_role(void **state)
 	assert_int_equal(result, SETTLE_DONE);
 	ok(settle_store_write(db, &item, 1, "w", true, &result, &t.fault));
 	settlement_free(item);
-	ok(promote_store_scan(db, due, &count, &number, &t.fault));
+	ok(promote_store_scan(db, &due, &t.fault));
 	ok(promote_store_write(db, &id, 1, &n, &t.fault));
+	ok(promote_store_release(db, &id, 1, &n, &t.fault));
 	id = add_running(LEASE_A, "locked_at='2020-01-01'");
 	ok(recover_store_next(db, &number, &t.fault));
 	ok(recover_store_scan(db, 1000000, lapsed, &count, &t.fault));

@@ -58,13 +58,16 @@ static void listen(void)
 	run("SET GLOBAL general_log=1");
 }
 
-/* EXPLAINs one statement: every table in it by this key, and never sorted. most: rows that may be looked at. */
+/* EXPLAINs one statement: every table in it by this key (or one of several), and never sorted. most: rows that may be looked at. */
 static void assert_plan(const char *statement, const char *key, uint64_t most)
 {
 	struct db_rows *rows;
 	const char *table, *used, *extra, *rows_text;
 	size_t seen = 0;
 
+	/* MariaDB takes a setting for one statement, and explains it without. */
+	if (strncmp(statement, "SET STATEMENT", 13) == 0)
+		statement = strstr(statement, " FOR ") + 5;
 	/* With these rows the server may choose well by itself; with others it does not. */
 	if (strstr(statement, " FORCE INDEX (") == NULL)
 		fail_msg("no index is forced: %s", statement);
@@ -84,7 +87,7 @@ static void assert_plan(const char *statement, const char *key, uint64_t most)
 		if (table == NULL || strcmp(table, "jobs") != 0)
 			continue;
 		seen++;
-		if (used == NULL || strcmp(used, key) != 0 ||
+		if (used == NULL || strstr(key, used) == NULL ||
 		    (extra != NULL && (strstr(extra, "filesort") != NULL || strstr(extra, "temporary") != NULL)) ||
 		    (most > 0 && strtoull(rows_text, NULL, 10) > most))
 			fail_msg("%s\nkey %s, rows %s, %s", statement, used != NULL ? used : "none", rows_text,
@@ -244,22 +247,27 @@ static void test_recovery(void **state)
 
 static void test_promotion(void **state)
 {
-	static uint64_t due[PROMOTE_PAGE];
-	uint64_t before, promoted;
-	int64_t next_ms;
-	size_t count;
+	static struct promote_found found;
+	uint64_t before, promoted, released;
 
 	(void)state;
+	run("UPDATE jobs SET unique_key=id, unique_hold_until=UTC_TIMESTAMP(6) - INTERVAL id SECOND WHERE state='succeeded'"
+	    " ORDER BY id LIMIT %u", (uint64_t)(4 * PROMOTE_PAGE));
+	run("UPDATE jobs SET unique_hold_until=UTC_TIMESTAMP(6) + INTERVAL id SECOND WHERE unique_key IS NOT NULL"
+	    " ORDER BY id LIMIT %u", (uint64_t)PROMOTE_PAGE);
 	listen();
 	before = reads();
-	ok(promote_store_scan(t.db, due, &count, &next_ms, &t.fault));
-	assert_int_equal(count, PROMOTE_PAGE);
-	assert_in_range(reads() - before, 1, 2 * PROMOTE_PAGE + 20);
-	assert_int_equal(assert_plans("promote", 0), 1);
+	ok(promote_store_scan(t.db, &found, &t.fault));
+	assert_int_equal(found.due_count, PROMOTE_PAGE);
+	assert_int_equal(found.hold_count, PROMOTE_PAGE);
+	assert_in_range(reads() - before, 1, 4 * PROMOTE_PAGE + 40);
+	assert_int_equal(assert_plans("promote unique_hold", 0), 1);
 	listen();
-	ok(promote_store_write(t.db, due, count, &promoted, &t.fault));
+	ok(promote_store_write(t.db, found.due, found.due_count, &promoted, &t.fault));
 	assert_int_equal(promoted, PROMOTE_PAGE);
-	assert_int_equal(assert_plans("PRIMARY", PROMOTE_PAGE), 1);
+	ok(promote_store_release(t.db, found.holds, found.hold_count, &released, &t.fault));
+	assert_int_equal(released, PROMOTE_PAGE);
+	assert_int_equal(assert_plans("PRIMARY", PROMOTE_PAGE), 2);
 }
 
 int main(void)

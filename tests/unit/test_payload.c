@@ -137,21 +137,11 @@ static void test_time(void **state)
 	}
 }
 
-static void test_traceparent(void **state)
-{
-	(void)state;
-	assert_true(payload_is_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"));
-	assert_false(payload_is_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01x"));
-	assert_false(payload_is_traceparent("00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01"));
-	assert_false(payload_is_traceparent("01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"));
-	assert_false(payload_is_traceparent(""));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_check),     cmocka_unit_test(test_check_of_depth), cmocka_unit_test(test_read_bounds),
-		cmocka_unit_test(test_read_file), cmocka_unit_test(test_time),           cmocka_unit_test(test_traceparent),
+		cmocka_unit_test(test_read_file), cmocka_unit_test(test_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
