@@ -1,6 +1,8 @@
 /* children.c - see children.h. */
 #include "runner/children.h"
 
+#include "base/parse.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -66,13 +68,21 @@ static bool children_read(struct children *c)
 	return n == 0;
 }
 
-/* The parent of a process, by the number after the name; the name itself may hold anything. */
+/* A whole word that is the number of a process; 0 when it is not. */
+static pid_t children_number(const char *word)
+{
+	uint64_t number = 0;
+	struct fault f;
+
+	return parse_u64(word, 1, INT32_MAX, &number, &f) == LH_OK ? (pid_t)number : 0;
+}
+
+/* The parent of a process: the second word after the name, which itself may hold anything. */
 static pid_t children_parent_of(int proc, const char *name)
 {
-	char path[64], text[CHILDREN_STAT_BYTES];
-	const char *after;
-	int parent = 0, fd;
+	char path[64], text[CHILDREN_STAT_BYTES], *after, *rest = NULL;
 	ssize_t n;
+	int fd;
 
 	snprintf(path, sizeof(path), "%.32s/stat", name);
 	fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
@@ -82,7 +92,10 @@ static pid_t children_parent_of(int proc, const char *name)
 	close(fd);
 	text[n > 0 ? n : 0] = '\0';
 	after = strrchr(text, ')');
-	return after != NULL && sscanf(after + 1, " %*c %d", &parent) == 1 ? (pid_t)parent : 0;
+	if (after == NULL || strtok_r(after + 1, " ", &rest) == NULL)
+		return 0;
+	after = strtok_r(NULL, " ", &rest);
+	return after == NULL ? 0 : children_number(after);
 }
 
 /* Slow on a machine with many processes, so it is not done where there is no child at all. */
@@ -100,8 +113,10 @@ static bool children_scan(struct children *c)
 	if (proc == NULL)
 		return false;
 	while (good && (entry = readdir(proc)) != NULL) {
-		if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' && children_parent_of(dirfd(proc), entry->d_name) == self)
-			good = children_add(c, (pid_t)strtol(entry->d_name, NULL, 10));
+		pid_t pid = entry->d_name[0] >= '1' && entry->d_name[0] <= '9' ? children_number(entry->d_name) : 0;
+
+		if (pid > 0 && children_parent_of(dirfd(proc), entry->d_name) == self)
+			good = children_add(c, pid);
 	}
 	closedir(proc);
 	return good;
