@@ -4,7 +4,6 @@
  * of its own: the runner ends the run in time. SIGPIPE is blocked here, as in every thread of ours. */
 #include "handler/handler.h"
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "handler/control.h"
 #include "handler/environment.h"
@@ -16,15 +15,12 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define EXEC_READ_BYTES (16 * 1024)
 #define EXEC_DRAIN_ROUNDS 64  /* with the above, the most that a pipe holds */
-#define EXEC_GROUP_MS 2000    /* how long the group of a dead runner may take to end */
-#define EXEC_GROUP_PAUSE_MS 2
 #define EXEC_COMPLAINTS 3
 #define EXEC_NOTE_SIZE 1024
 
@@ -330,23 +326,6 @@ static int exec_serve(struct exec *x, int timeout_ms)
 	return ready;
 }
 
-/* Ends the group of a handler whose runner has died and reaps what came to us of it. False when that cannot be brought about,
- * or not seen. */
-static bool exec_end_group(pid_t group)
-{
-	int64_t until_ms = clock_mono_ms() + EXEC_GROUP_MS;
-
-	do {
-		(void)kill(-group, SIGKILL);
-		while (waitpid(-group, NULL, WNOHANG) > 0)
-			;
-		if (kill(-group, 0) != 0 && errno == ESRCH)
-			return true;
-		(void)poll(NULL, 0, EXEC_GROUP_PAUSE_MS);
-	} while (clock_mono_ms() < until_ms);
-	return false;
-}
-
 /* The status pipe ended without the final record: the runner is dead. The process that was to become the handler holds that
  * pipe until it does, and says so first: without that word, the handler never ran. */
 static void exec_lose_runner(struct exec *x)
@@ -359,7 +338,7 @@ static void exec_lose_runner(struct exec *x)
 		return;
 	}
 	facts->end = RUN_RUNNER_LOST;
-	facts->group_gone = exec_end_group(x->pid);
+	facts->group_gone = runner_link_clear(x->request->runner, x->start.command.run);
 }
 
 /* What is in the pipes now still counts. Nobody waits for more: a process that left the group may hold them for ever. */

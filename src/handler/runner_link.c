@@ -2,6 +2,7 @@
 #include "handler/runner_link.h"
 
 #include "base/clock.h"
+#include "handler/runner_left.h"
 #include "runner/runner.h"
 
 #include <errno.h>
@@ -24,6 +25,9 @@
 #define RUNNER_LINK_WAIT_MS 200
 #define RUNNER_LINK_PAUSE_MS 5
 #define RUNNER_LINK_LEAVE_MS 10000
+#define RUNNER_LINK_CLEAR_MS 2000 /* how long what a dead runner left may take to end */
+#define RUNNER_LINK_CLEAR_PAUSE_MS 2
+#define RUNNER_LINK_RUNS 40 /* bits of a run's number that count; those above tell which runner it is for */
 
 struct runner_link {
 	/* Held shared while sending, so that the socket stays the one it is. The one lock here under which a system call is
@@ -33,6 +37,8 @@ struct runner_link {
 	int socket;  /* -1: none */
 	pid_t pid;   /* 0: none */
 	bool wanted; /* it was started once, so revive keeps one running */
+	uint64_t generation; /* how many there were before this one */
+	struct runner_left left;
 	atomic_uint_fast64_t next_run;
 };
 
@@ -49,6 +55,7 @@ struct runner_link *runner_link_new(const char *program)
 		return NULL;
 	}
 	link->socket = -1;
+	runner_left_init(&link->left);
 	atomic_init(&link->next_run, 1);
 	return link;
 }
@@ -96,14 +103,17 @@ static enum lh_err runner_link_launch(struct runner_link *link, struct fault *f)
 	int pair[2], err;
 	pid_t pid;
 
-	/* When the runner dies, its handlers come to us: their group ids then stay taken until exec.c has ended the groups and
-	 * reaped them. */
+	/* When the runner dies, its handlers and all that they left come to us. */
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
 		return fault_set_errno(f, errno, "cannot become the reaper of handlers that lose their runner");
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
 		return fault_set_errno(f, errno, "cannot make the runner's socket");
 	/* As much as the system lets us have: a full queue makes a heartbeat wait. */
 	(void)setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &queue_bytes, sizeof(queue_bytes));
+	if (!link->wanted) {
+		runner_left_look(&link->left, 0);
+		runner_left_accept(&link->left, 0);
+	}
 	err = runner_link_spawn(link, pair[1], &pid);
 	close(pair[1]);
 	if (err != 0) {
@@ -112,6 +122,8 @@ static enum lh_err runner_link_launch(struct runner_link *link, struct fault *f)
 	}
 	link->socket = pair[0];
 	link->pid = pid;
+	if (link->wanted)
+		atomic_store(&link->next_run, (++link->generation << RUNNER_LINK_RUNS) + 1);
 	link->wanted = true;
 	return LH_OK;
 }
@@ -147,22 +159,20 @@ static void runner_link_forget(struct runner_link *link)
 	link->pid = 0;
 }
 
-/* Reaps the runner if it has ended. While one is alive, reaps what came to us when an earlier one died and has left its group
- * since. Not in the same call: the leaders of groups are exec.c's to reap, after it has ended them. */
+/* Reaps the runner if it has ended, and what else is dead. What is listed before the runner is seen alive was there while it
+ * lived. */
 static void runner_link_reap(struct runner_link *link, struct fault *why)
 {
-	siginfo_t info = {.si_pid = 0};
 	int status;
 
-	if (waitpid(link->pid, &status, WNOHANG) == link->pid) {
-		runner_link_describe(link->pid, status, why);
-		runner_link_forget(link);
+	runner_left_look(&link->left, link->pid);
+	if (waitpid(link->pid, &status, WNOHANG) != link->pid) {
+		runner_left_accept(&link->left, link->pid);
 		return;
 	}
-	while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0 && info.si_pid != link->pid) {
-		(void)waitpid(info.si_pid, NULL, WNOHANG);
-		info.si_pid = 0;
-	}
+	runner_link_describe(link->pid, status, why);
+	runner_link_forget(link);
+	link->left.clearing = true;
 }
 
 bool runner_link_revive(struct runner_link *link, struct fault *f)
@@ -173,6 +183,8 @@ bool runner_link_revive(struct runner_link *link, struct fault *f)
 	pthread_rwlock_wrlock(&link->lock);
 	if (link->pid != 0)
 		runner_link_reap(link, &why);
+	if (link->left.clearing)
+		(void)runner_left_end(&link->left, link->pid);
 	if (link->wanted && link->pid == 0) {
 		revived = runner_link_launch(link, &trouble) == LH_OK;
 		if (f != NULL)
@@ -192,6 +204,32 @@ pid_t runner_link_pid(struct runner_link *link)
 	pid = link->pid;
 	pthread_rwlock_unlock(&link->lock);
 	return pid;
+}
+
+/* Whether the runner that was to start a run is dead for certain: all that it had is ours then. Its pipes close a little earlier
+ * than that. */
+static bool runner_link_is_dead(const struct runner_link *link, uint64_t run)
+{
+	siginfo_t info = {.si_pid = 0};
+
+	if (link->pid == 0 || run >> RUNNER_LINK_RUNS < link->generation)
+		return true;
+	return waitid(P_PID, (id_t)link->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == link->pid;
+}
+
+bool runner_link_clear(struct runner_link *link, uint64_t run)
+{
+	int64_t until_ms = clock_mono_ms() + RUNNER_LINK_CLEAR_MS;
+	bool clear;
+
+	for (;;) {
+		pthread_rwlock_wrlock(&link->lock);
+		clear = runner_link_is_dead(link, run) && runner_left_end(&link->left, link->pid);
+		pthread_rwlock_unlock(&link->lock);
+		if (clear || clock_mono_ms() >= until_ms)
+			return clear;
+		(void)poll(NULL, 0, RUNNER_LINK_CLEAR_PAUSE_MS);
+	}
 }
 
 uint64_t runner_link_next_run(struct runner_link *link)
@@ -228,6 +266,8 @@ static enum lh_err runner_link_send(struct runner_link *link, const struct runne
 	pthread_rwlock_rdlock(&link->lock);
 	if (link->socket < 0)
 		err = fault_set(f, LH_ERR_LOST, "no runner is running");
+	else if (start != NULL && start->command.run >> RUNNER_LINK_RUNS != link->generation)
+		err = fault_set(f, LH_ERR_LOST, "the runner that it was for has died");
 	else
 		err = runner_send(link->socket, command, start, f);
 	while (err == LH_ERR_SYSTEM) {
@@ -273,6 +313,7 @@ static void runner_link_stop(struct runner_link *link)
 	while (waitpid(link->pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	runner_link_forget(link);
+	(void)runner_link_clear(link, 0);
 }
 
 void runner_link_free(struct runner_link *link)
@@ -281,6 +322,7 @@ void runner_link_free(struct runner_link *link)
 		return;
 	if (link->pid != 0)
 		runner_link_stop(link);
+	runner_left_free(&link->left);
 	pthread_rwlock_destroy(&link->lock);
 	free(link->program);
 	free(link);

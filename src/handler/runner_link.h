@@ -2,8 +2,7 @@
  *
  * Starts the runner (posix_spawn: the daemon itself never forks), sends it commands, and starts a new one when it died.
  * Commands to a run of a runner that has died are dropped: its handlers died with it. Makes the process a subreaper, so that
- * what a dead runner leaves comes to us and can be ended and reaped by its group; nobody else may wait for children that are
- * not their own. */
+ * what a dead runner leaves comes to us and can be ended: see runner_left.h; nobody else may wait for children. */
 #ifndef LEASEHOLD_HANDLER_RUNNER_LINK_H
 #define LEASEHOLD_HANDLER_RUNNER_LINK_H
 
@@ -29,7 +28,13 @@ enum lh_err runner_link_start(struct runner_link *link, struct fault *f) LH_MUST
 bool runner_link_revive(struct runner_link *link, struct fault *f);
 pid_t runner_link_pid(struct runner_link *link); /* 0 when none runs */
 
-uint64_t runner_link_next_run(struct runner_link *link); /* a number for a new run */
+/* For the worker whose status pipe ended without the final record, so that the runner of that run is dead or about to be: ends all
+ * that it left, of whatever run, and waits until it is gone, 2 s at most. Returns false when something is left then. run is the
+ * number that the handler's process was started with. */
+bool runner_link_clear(struct runner_link *link, uint64_t run);
+
+/* A number for a new run of the runner of this moment: a START that reaches only its successor is refused (LH_ERR_LOST). */
+uint64_t runner_link_next_run(struct runner_link *link);
 enum lh_err runner_link_send_start(struct runner_link *link, struct runner_start *start, struct fault *f) LH_MUST_CHECK;
 /* Best effort: a runner that is gone or does not know the run ignores them. A full queue is retried for a short, bounded time. */
 void runner_link_deadline(struct runner_link *link, uint64_t run, int64_t kill_at_ms);
