@@ -263,6 +263,7 @@ static void exec_take_end(struct exec *x, const struct runner_report *news)
 	facts->signal = WIFSIGNALED(news->wait_status) ? WTERMSIG(news->wait_status) : 0;
 	facts->core_dumped = WIFSIGNALED(news->wait_status) && WCOREDUMP(news->wait_status);
 	facts->group_gone = news->group_gone != 0;
+	facts->oom = news->oom <= RUN_OOM_CERTAIN ? (enum run_oom)news->oom : RUN_OOM_NONE;
 	report->ran_ms = news->ended_ms - news->started_ms;
 	report->max_rss_kb = news->max_rss_kb;
 	report->cpu_ms = news->cpu_ms;

@@ -85,6 +85,18 @@ static void LH_PRINTF(4, 5) outcome_set(struct outcome *out, enum outcome_kind k
 	}
 }
 
+static const char *outcome_oom(enum run_oom oom)
+{
+	switch (oom) {
+	case RUN_OOM_CERTAIN:
+		return ": out of memory";
+	case RUN_OOM_PROBABLY:
+		return ", probably out of memory: the kernel ended a process for want of memory meanwhile";
+	default:
+		return "";
+	}
+}
+
 /* How the run ended, in words. */
 static void outcome_describe(const struct run_facts *facts, char *text, size_t size)
 {
@@ -96,10 +108,10 @@ static void outcome_describe(const struct run_facts *facts, char *text, size_t s
 		snprintf(text, size, "cannot start the handler: %s: %s", facts->exec_stage != NULL ? facts->exec_stage : "execve",
 			 strerror_r(facts->exec_errno, reason, sizeof(reason)));
 	else if (facts->exited)
-		snprintf(text, size, "exit status %d", facts->exit_code);
+		snprintf(text, size, "exit status %d%s", facts->exit_code, outcome_oom(facts->oom));
 	else
-		snprintf(text, size, "killed by %s%s", outcome_signal_name(facts->signal, buffer, sizeof(buffer)),
-			 facts->core_dumped ? " (core dumped)" : "");
+		snprintf(text, size, "killed by %s%s%s", outcome_signal_name(facts->signal, buffer, sizeof(buffer)),
+			 facts->core_dumped ? " (core dumped)" : "", outcome_oom(facts->oom));
 }
 
 static bool outcome_is_clean(const struct run_facts *facts)

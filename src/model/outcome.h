@@ -34,6 +34,9 @@ enum run_end {
 	RUN_RUNNER_LOST  /* the runner died, and the handler with it */
 };
 
+/* Whether the kernel ended a process for want of memory while the handler ran: one of its own, or one of which only that is known. */
+enum run_oom { RUN_OOM_NONE, RUN_OOM_PROBABLY, RUN_OOM_CERTAIN };
+
 /* What the handler asked for on descriptor 3; the last value of each wins. */
 struct run_requests {
 	int64_t retry_after_ms; /* -1 = not said */
@@ -49,6 +52,7 @@ struct run_facts {
 	int exit_code;
 	int signal;
 	bool core_dumped;
+	enum run_oom oom;
 	int exec_errno;
 	const char *exec_stage; /* "execve", "chdir", "setuid" ...: borrowed, static */
 	bool group_gone;        /* no process of its group is left; for RUN_EXITED and RUN_RUNNER_LOST only */

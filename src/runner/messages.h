@@ -71,6 +71,7 @@ struct runner_report {
 	int32_t error;       /* errno of what failed before exec; 0 = exec succeeded */
 	uint32_t stage;      /* enum runner_stage */
 	uint32_t group_gone;
+	uint32_t oom;        /* enum run_oom */
 	int64_t started_ms, ended_ms; /* CLOCK_BOOTTIME */
 	int64_t max_rss_kb, cpu_ms;
 };

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define REAP_MOST 256 /* at a time */
+#define REAP_SHELL_KILLED (128 + SIGKILL)
 
 static int64_t reap_cpu_ms(const struct rusage *usage)
 {
@@ -83,6 +84,21 @@ void reap_look(struct runs *runs, struct run *run, bool give_up)
 		runs_moved(runs, run);
 }
 
+/* A SIGKILL that we did not send, or what a shell makes of that of its child. */
+static bool reap_is_unexplained(const struct run *run, int status)
+{
+	if (run->plan.phase != PLAN_RUNNING)
+		return false;
+	return WIFSIGNALED(status) ? WTERMSIG(status) == SIGKILL : WEXITSTATUS(status) == REAP_SHELL_KILLED;
+}
+
+static enum run_oom reap_oom(struct runs *runs, const struct run *run, int status, int64_t now_ms)
+{
+	if (reap_is_unexplained(run, status) && oom_count(&runs->oom, now_ms) > run->oom_before)
+		return RUN_OOM_PROBABLY;
+	return RUN_OOM_NONE;
+}
+
 static void reap_leader(struct runs *runs, struct run *run, int64_t now_ms)
 {
 	struct rusage usage = {0};
@@ -98,6 +114,7 @@ static void reap_leader(struct runs *runs, struct run *run, int64_t now_ms)
 	run->report.ended_ms = clock_boot_ms();
 	run->report.max_rss_kb = usage.ru_maxrss;
 	run->report.cpu_ms = reap_cpu_ms(&usage);
+	run->report.oom = (uint32_t)reap_oom(runs, run, status, now_ms);
 	plan_emptying(&run->plan, now_ms);
 	runs_moved(runs, run);
 	leftovers_open(&runs->left, &run->left);

@@ -11,6 +11,7 @@ void runs_init(struct runs *t)
 {
 	memset(t, 0, sizeof(*t));
 	leftovers_init(&t->left);
+	oom_init(&t->oom);
 }
 
 void runs_drop(struct run *run)
@@ -30,6 +31,7 @@ void runs_free(struct runs *t)
 		runs_drop(t->heap[i]);
 	free(t->heap);
 	leftovers_free(&t->left);
+	oom_free(&t->oom);
 	runs_init(t);
 }
 

@@ -6,6 +6,7 @@
 
 #include "runner/leftovers.h"
 #include "runner/messages.h"
+#include "runner/oom.h"
 #include "runner/plan.h"
 
 #include <stdbool.h>
@@ -26,6 +27,7 @@ struct run {
 	struct run *next_by_number, *next_by_pid;
 	struct leftovers_window left; /* EMPTYING: what it waits for besides its group */
 	struct run *next_emptying;
+	uint64_t oom_before; /* the kernel's count when it began */
 };
 
 struct runs {
@@ -34,6 +36,7 @@ struct runs {
 	size_t count, room;
 	struct run *emptying; /* reap.c: those whose leader was reaped */
 	struct leftovers left;
+	struct oom oom;
 };
 
 void runs_init(struct runs *t);

@@ -59,6 +59,34 @@ static void test_every_exit_status(void **state)
 	}
 }
 
+static void test_out_of_memory(void **state)
+{
+	static const char meanwhile[] = "probably out of memory: the kernel ended a process for want of memory meanwhile";
+	struct run_facts facts = killed(SIGKILL);
+	char cause[160];
+
+	(void)state;
+	facts.oom = RUN_OOM_CERTAIN;
+	check(&facts, OUTCOME_RETRY, -1, "killed by SIGKILL: out of memory");
+	facts.reason = END_TIMEOUT;
+	check(&facts, OUTCOME_TIMED_OUT, -1, "timed out: killed by SIGKILL: out of memory");
+	facts = killed(SIGKILL);
+	facts.oom = RUN_OOM_PROBABLY;
+	snprintf(cause, sizeof(cause), "killed by SIGKILL, %s", meanwhile);
+	check(&facts, OUTCOME_RETRY, -1, cause);
+	facts = exited(137);
+	facts.oom = RUN_OOM_PROBABLY;
+	snprintf(cause, sizeof(cause), "exit status 137, %s", meanwhile);
+	check(&facts, OUTCOME_RETRY, -1, cause);
+	facts = exited(65);
+	facts.oom = RUN_OOM_CERTAIN;
+	check(&facts, OUTCOME_DEAD, -1, "exit status 65: out of memory");
+	/* A handler that could do without the process is the judge of that. */
+	facts = exited(0);
+	facts.oom = RUN_OOM_CERTAIN;
+	check(&facts, OUTCOME_SUCCEEDED, -1, "");
+}
+
 static void test_every_signal(void **state)
 {
 	static const struct {
@@ -321,6 +349,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_exit_status),
 		cmocka_unit_test(test_every_signal),
+		cmocka_unit_test(test_out_of_memory),
 		cmocka_unit_test(test_exec_failures),
 		cmocka_unit_test(test_reasons),
 		cmocka_unit_test(test_requests),
