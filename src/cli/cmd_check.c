@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "cli/output.h"
 #include "config/conf.h"
+#include "runner/cgroup.h"
 #include "store/check_store.h"
 
 #include <errno.h>
@@ -154,6 +155,27 @@ static void check_handlers(struct check_report *report)
 			     good == 1 ? "its program can be executed" : "all %zu programs can be executed", good);
 }
 
+/* Whether the service may make groups shows only when it starts. */
+static void check_groups(struct check_report *report)
+{
+	const struct settings *s = report->cli->settings;
+	const struct handler_settings *who;
+	unsigned int needs = settings_group_needs(s, &who);
+	struct fault f = { .code = LH_OK };
+
+	if (needs == 0)
+		return;
+	if (cgroup_check(needs, &f) == LH_OK)
+		check_print(report, CHECK_OK, "cgroup",
+			    "what limits.cgroup_* or instance.cgroup ask for can be had where the instance is given a control "
+			    "group of its own (Delegate=yes)");
+	else if (who == NULL)
+		check_printf(report, CHECK_FAIL, "cgroup", "instance.cgroup is \"always\", but %s", f.text);
+	else
+		check_printf(report, CHECK_FAIL, "cgroup", "%s of %s cannot be had: %s",
+			     who->group_memory > 0 ? "limits.cgroup_memory" : "limits.cgroup_cpu", who->kind, f.text);
+}
+
 /* ---- Database
  * ------------------------------------------------------------------------------------------------------------------- */
 
@@ -217,8 +239,12 @@ static int check_run(struct cli *cli, int argc, char **argv)
 	status = check_config(&report);
 	if (status == CLI_OK)
 		check_handlers(&report);
+	if (status == CLI_OK)
+		check_groups(&report);
 	if (status == CLI_OK && !config_only)
 		status = check_database(&report);
+	if (status == CLI_OK && report.failed)
+		status = CLI_FAILED;
 	if (cli->json && output_json(report.json) != CLI_OK)
 		return CLI_FAILED;
 	return status;

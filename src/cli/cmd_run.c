@@ -13,6 +13,8 @@ struct run_source {
 /* What else must hold before new settings may replace those of a running instance. */
 static bool run_may_replace(const struct settings *running, const struct settings *loaded, const char *file)
 {
+	const struct handler_settings *who;
+
 	/* Ranges such as kill_grace were checked against the new length, but leases go on with the old one. */
 	if (loaded->lease.length_ms != running->lease.length_ms) {
 		log_error("reload", "%s: lease.length changed, which needs a restart, and other settings are checked against it",
@@ -21,6 +23,10 @@ static bool run_may_replace(const struct settings *running, const struct setting
 	}
 	if (loaded->pool_count != running->pool_count) {
 		log_error("reload", "%s: the number of pools changed, which needs a restart", file);
+		return false;
+	}
+	if ((settings_group_needs(loaded, &who) & ~settings_group_needs(running, &who)) != 0) {
+		log_error("reload", "%s: limits.cgroup_* that no handler had at the start need a restart", file);
 		return false;
 	}
 	return true;

@@ -195,6 +195,23 @@ static void conf_check_queues(struct conf_state *state)
 						 (struct conf_key){"pools", (int)owner, "queues"}, pools[i].queues[j]);
 }
 
+static void conf_check_groups(struct conf_state *state)
+{
+	static const char *const limits[] = {"limits.cgroup_memory", "limits.cgroup_cpu"};
+	const struct conf_key off = {"instance", CONF_NO_INDEX, "cgroup"};
+
+	if (state->settings->instance.cgroup != CGROUP_OFF || !conf_state_usable(state, off))
+		return;
+	for (int i = 0; i < (int)state->settings->handler_count; i++) {
+		for (size_t j = 0; j < sizeof(limits) / sizeof(limits[0]); j++) {
+			struct conf_key key = {"handlers", i, limits[j]};
+
+			if (conf_check_is_set(state, key))
+				conf_state_contradict(state, key, "contradicts instance.cgroup, \"off\": it takes a control group");
+		}
+	}
+}
+
 void conf_check(struct conf_state *state)
 {
 	conf_check_times(state);
@@ -202,4 +219,5 @@ void conf_check(struct conf_state *state)
 	conf_check_kinds(state);
 	conf_check_pool_names(state);
 	conf_check_queues(state);
+	conf_check_groups(state);
 }

@@ -183,6 +183,8 @@ static bool exec_describe(struct exec *x)
 						 .processes = limits->processes,
 						 .file_size = limits->file_size,
 						 .core = limits->core};
+	command->group_memory = handler->group_memory;
+	command->group_cpu = handler->group_cpu;
 	command->switch_user = handler->switch_user;
 	command->uid = handler->uid;
 	command->gid = handler->gid;

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "handler/runner_left.h"
+#include "runner/cgroup.h"
 #include "runner/runner.h"
 
 #include <errno.h>
@@ -126,6 +127,11 @@ static enum lh_err runner_link_launch(struct runner_link *link, struct fault *f)
 		atomic_store(&link->next_run, (++link->generation << RUNNER_LINK_RUNS) + 1);
 	link->wanted = true;
 	return LH_OK;
+}
+
+enum lh_err runner_link_take_groups(unsigned int needs, bool always, struct fault *f)
+{
+	return needs == 0 ? LH_OK : cgroup_take(needs, always, f);
 }
 
 enum lh_err runner_link_start(struct runner_link *link, struct fault *f)

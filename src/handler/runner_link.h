@@ -20,6 +20,9 @@ struct runner_link *runner_link_new(const char *program);
 /* Closes the socket, so that the runner ends everything, and waits for it (10 s at most). */
 void runner_link_free(struct runner_link *link);
 
+/* Before the start, and before there is any other thread: takes the control group of this process for this instance and the runs of
+ * its runner (runner/cgroup.h). needs: enum settings_groups, 0: nothing is done. Says what stands in the way. */
+enum lh_err runner_link_take_groups(unsigned int needs, bool always, struct fault *f) LH_MUST_CHECK;
 enum lh_err runner_link_start(struct runner_link *link, struct fault *f) LH_MUST_CHECK;
 /* Reaps a runner that died and starts another. Returns true when it did (then *f tells how the old one ended); false with
  * f->code LH_OK when the runner is alive; false with another code when it died and no other could be started (the next call

@@ -34,7 +34,8 @@ enum run_end {
 	RUN_RUNNER_LOST  /* the runner died, and the handler with it */
 };
 
-/* Whether the kernel ended a process for want of memory while the handler ran: one of its own, or one of which only that is known. */
+/* Whether the kernel ended a process for want of memory while the handler ran: one of its own for certain, or one of which only
+ * that is known. */
 enum run_oom { RUN_OOM_NONE, RUN_OOM_PROBABLY, RUN_OOM_CERTAIN };
 
 /* What the handler asked for on descriptor 3; the last value of each wins. */

@@ -102,3 +102,22 @@ const struct handler_settings *settings_handler(const struct settings *s, const 
 	}
 	return best;
 }
+
+unsigned int settings_group_needs(const struct settings *s, const struct handler_settings **who)
+{
+	unsigned int needs = s->instance.cgroup == CGROUP_ALWAYS ? SETTINGS_GROUPS : 0;
+
+	*who = NULL;
+	for (size_t i = 0; i < s->handler_count; i++) {
+		const struct handler_settings *h = &s->handlers[i];
+		unsigned int wants = (h->group_memory > 0 ? SETTINGS_GROUPS_MEMORY : 0u) |
+				     (h->group_cpu > 0 ? SETTINGS_GROUPS_CPU : 0u);
+
+		if (wants == 0)
+			continue;
+		needs |= wants | SETTINGS_GROUPS;
+		if (*who == NULL)
+			*who = h;
+	}
+	return needs;
+}

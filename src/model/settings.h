@@ -17,6 +17,7 @@
 
 enum settings_tls { TLS_OFF, TLS_REQUIRED, TLS_VERIFY };
 enum settings_ledger { LEDGER_FAILURES, LEDGER_ALL };
+enum settings_cgroup { CGROUP_AUTO, CGROUP_ALWAYS, CGROUP_OFF };
 enum handler_type { HANDLER_EXEC, HANDLER_NOOP /* bench only: not accepted in a file */ };
 
 struct database_settings {
@@ -39,6 +40,7 @@ struct instance_settings {
 	char *group;
 	bool sole_instance;
 	char *wake_socket; /* NULL: none */
+	int64_t cgroup;    /* enum settings_cgroup */
 	int64_t shutdown_timeout_ms;
 	int64_t max_payload; /* what `enqueue` accepts, bytes */
 };
@@ -75,6 +77,7 @@ struct handler_settings {
 	int64_t max_result, max_stderr_tail;
 	bool log_stderr;
 	struct limit_settings limits;
+	int64_t group_memory, group_cpu; /* of the run's own control group: bytes, percent of a processor. 0 = none */
 	/* resolved from user and group when the file was loaded */
 	bool switch_user;
 	uid_t uid;
@@ -112,5 +115,9 @@ void settings_unref(struct settings *s); /* frees with the last reference; NULL 
 
 /* The handler for a kind: the exact name, else the longest "prefix.*" (or "*"). NULL when there is none. Borrowed from s. */
 const struct handler_settings *settings_handler(const struct settings *s, const char *kind);
+
+/* What the settings ask of control groups: a set of these. *who is the first handler that asks for a limit; NULL when none does. */
+enum settings_groups { SETTINGS_GROUPS = 1, SETTINGS_GROUPS_MEMORY = 2, SETTINGS_GROUPS_CPU = 4 };
+unsigned int settings_group_needs(const struct settings *s, const struct handler_settings **who);
 
 #endif

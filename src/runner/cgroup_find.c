@@ -77,7 +77,9 @@ static bool cgroup_find_mount(char *line, const char *controller, const char *gr
 	options = strtok_r(NULL, " \n", &save);
 	if (type == NULL || source == NULL || options == NULL)
 		return false;
-	if (controller == NULL ? strcmp(type, "cgroup2") != 0 : strcmp(type, "cgroup") != 0 || !cgroup_find_has(options, controller))
+	if (strcmp(type, controller == NULL ? "cgroup2" : "cgroup") != 0)
+		return false;
+	if (controller != NULL && !cgroup_find_has(options, controller))
 		return false;
 	rest = line;
 	for (int i = 0; i < CGROUP_FIND_FIELDS; i++) {
@@ -93,8 +95,10 @@ static bool cgroup_find_mount(char *line, const char *controller, const char *gr
 	if (below == NULL || strncmp(below, "/..", 3) == 0)
 		return false;
 	len = snprintf(place->path, sizeof(place->path), "%s%s", fields[4], strcmp(below, "/") == 0 ? "" : below);
-	return len > 0 && (size_t)len < sizeof(place->path) && strlen(fields[4]) < sizeof(place->mount) &&
-	       strcpy(place->mount, fields[4]) != NULL;
+	if (len <= 0 || (size_t)len >= sizeof(place->path))
+		return false;
+	len = snprintf(place->mount, sizeof(place->mount), "%s", fields[4]);
+	return (size_t)len < sizeof(place->mount);
 }
 
 /* Calls take for each line of a file until it has what it wants. */
@@ -131,8 +135,9 @@ static bool cgroup_find_take_group(char *line, void *arg)
 {
 	struct cgroup_find_search *search = arg;
 	const char *group = cgroup_find_group(line, search->controller);
+	int len = group == NULL ? 0 : snprintf(search->group, sizeof(search->group), "%s", group);
 
-	return group != NULL && strlen(group) < sizeof(search->group) && strcpy(search->group, group) != NULL;
+	return len > 0 && (size_t)len < sizeof(search->group);
 }
 
 static bool cgroup_find_take_mount(char *line, void *arg)

@@ -1,6 +1,8 @@
 /* child.c - see child.h. */
 #include "runner/child.h"
 
+#include "runner/cgroup.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -136,9 +138,12 @@ static void child_check(uint32_t stage, int error)
 _Noreturn void child_become(const struct child *child)
 {
 	const struct runner_received *start = child->start;
-	int error = setsid() >= 0 ? 0 : errno;
+	int error = child->group_fd >= 0 ? cgroup_enter(child->group_fd) : 0;
 	sigset_t none;
 
+	if (error != 0)
+		child_fail(child->failure_fd, RUNNER_STAGE_GROUP, error);
+	error = setsid() >= 0 ? 0 : errno;
 	if (error == 0)
 		error = child_place_descriptors(start->fds, child->failure_fd);
 	if (error != 0)

@@ -13,6 +13,7 @@ struct child {
 	const struct runner_received *start;
 	pid_t parent;
 	int64_t started_ms;
+	int group_fd;   /* the control group to enter; -1: none */
 	int failure_fd; /* where to say why the program could not be executed; closed by execve */
 	const struct rlimit *files; /* the limit on open files to put back; NULL when the runner never changed it */
 };

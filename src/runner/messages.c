@@ -24,6 +24,7 @@ const char *runner_stage_name(uint32_t stage)
 	static const char *const names[RUNNER_STAGES] = {
 		[RUNNER_STAGE_NONE] = "none",     [RUNNER_STAGE_FORK] = "fork",
 		[RUNNER_STAGE_SETUP] = "set-up",  [RUNNER_STAGE_LIMITS] = "setrlimit",
+		[RUNNER_STAGE_GROUP] = "control group",
 		[RUNNER_STAGE_USER] = "setuid",   [RUNNER_STAGE_CWD] = "chdir",
 		[RUNNER_STAGE_EXEC] = "execve",
 	};

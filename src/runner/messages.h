@@ -40,6 +40,7 @@ struct runner_command {
 	int64_t grace_ms;   /* START: between TERM and KILL. END: 0 = KILL at once */
 	/* START only: */
 	struct runner_limits limits;
+	int64_t group_memory, group_cpu; /* of the run's own control group: bytes, percent of a processor. 0 = none */
 	uint32_t switch_user, uid, gid;
 	/* How many follow: gid_t[group_count], then strings: cwd ("" = inherited), argv, env. runner_send counts argc and envc. */
 	uint32_t group_count, argc, envc;
@@ -79,6 +80,7 @@ struct runner_report {
 enum runner_stage {
 	RUNNER_STAGE_NONE,
 	RUNNER_STAGE_FORK,
+	RUNNER_STAGE_GROUP,
 	RUNNER_STAGE_SETUP,
 	RUNNER_STAGE_LIMITS,
 	RUNNER_STAGE_USER,

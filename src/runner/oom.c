@@ -1,11 +1,11 @@
 /* oom.c - see oom.h. */
 #include "runner/oom.h"
 
+#include "base/parse.h"
 #include "runner/cgroup_find.h"
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -27,6 +27,8 @@ void oom_free(struct oom *o)
 bool oom_parse(const char *text, uint64_t *count)
 {
 	const char *at = text;
+	char number[32];
+	struct fault f;
 
 	while (at != NULL && strncmp(at, OOM_KEY, strlen(OOM_KEY)) != 0) {
 		at = strchr(at, '\n');
@@ -34,8 +36,9 @@ bool oom_parse(const char *text, uint64_t *count)
 	}
 	if (at == NULL)
 		return false;
-	*count = strtoull(at + strlen(OOM_KEY), NULL, 10);
-	return true;
+	at += strlen(OOM_KEY);
+	snprintf(number, sizeof(number), "%.*s", (int)strcspn(at, "\n"), at);
+	return parse_u64(number, 0, UINT64_MAX, count, &f) == LH_OK;
 }
 
 static bool oom_read(int fd, uint64_t *count)

@@ -49,6 +49,9 @@ static void reap_finish(struct runs *runs, struct run *run, bool gone)
 	run->report.group_gone = gone;
 	runner_tell(run->status_fd, &run->report);
 	reap_forget_emptying(runs, run);
+	if (run->group_fd >= 0)
+		cgroup_remove(&runs->groups, run->number, run->group_fd);
+	run->group_fd = -1;
 	runs_remove(runs, run);
 }
 
@@ -69,7 +72,8 @@ static void reap_sweep(struct runs *runs)
 
 static bool reap_is_gone(const struct run *run)
 {
-	return kill(-run->pid, 0) != 0 && errno == ESRCH && !run->left.waiting;
+	return kill(-run->pid, 0) != 0 && errno == ESRCH && !run->left.waiting &&
+	       (run->group_fd < 0 || cgroup_is_empty(run->group_fd));
 }
 
 void reap_look(struct runs *runs, struct run *run, bool give_up)
@@ -77,6 +81,8 @@ void reap_look(struct runs *runs, struct run *run, bool give_up)
 	bool gone;
 
 	reap_sweep(runs);
+	if (run->group_fd >= 0)
+		cgroup_kill(run->group_fd);
 	gone = reap_is_gone(run);
 	if (gone || give_up)
 		reap_finish(runs, run, gone);
@@ -94,6 +100,8 @@ static bool reap_is_unexplained(const struct run *run, int status)
 
 static enum run_oom reap_oom(struct runs *runs, const struct run *run, int status, int64_t now_ms)
 {
+	if (run->group_fd >= 0 && cgroup_oom_kills(run->group_fd) > 0)
+		return RUN_OOM_CERTAIN;
 	if (reap_is_unexplained(run, status) && oom_count(&runs->oom, now_ms) > run->oom_before)
 		return RUN_OOM_PROBABLY;
 	return RUN_OOM_NONE;
@@ -106,6 +114,8 @@ static void reap_leader(struct runs *runs, struct run *run, int64_t now_ms)
 
 	/* While the leader is not reaped, nobody else can get its number: this is the moment to end its group. */
 	(void)kill(-run->pid, SIGKILL);
+	if (run->group_fd >= 0)
+		cgroup_kill(run->group_fd);
 	reap_read_failure(run);
 	(void)wait4(run->pid, &status, WNOHANG, &usage);
 	run->report.pid = run->pid;

@@ -129,6 +129,7 @@ static bool runner_prepare(struct runner *r, int socket)
 	if (!runner_take_descriptors(socket) || !runner_take_signals(r))
 		return false;
 	r->timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+	cgroup_base_open(&r->runs.groups);
 	r->buffer = malloc(RUNNER_MESSAGE_MAX);
 	return r->timer >= 0 && r->buffer != NULL;
 }

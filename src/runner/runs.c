@@ -12,6 +12,7 @@ void runs_init(struct runs *t)
 	memset(t, 0, sizeof(*t));
 	leftovers_init(&t->left);
 	oom_init(&t->oom);
+	t->groups.fd = -1;
 }
 
 void runs_drop(struct run *run)
@@ -22,6 +23,8 @@ void runs_drop(struct run *run)
 		close(run->status_fd);
 	if (run->failure_fd >= 0)
 		close(run->failure_fd);
+	if (run->group_fd >= 0)
+		close(run->group_fd);
 	free(run);
 }
 
@@ -32,6 +35,7 @@ void runs_free(struct runs *t)
 	free(t->heap);
 	leftovers_free(&t->left);
 	oom_free(&t->oom);
+	cgroup_base_close(&t->groups);
 	runs_init(t);
 }
 
@@ -94,7 +98,7 @@ struct run *runs_new(struct runs *t)
 	}
 	run = calloc(1, sizeof(*run));
 	if (run != NULL)
-		run->status_fd = run->failure_fd = -1;
+		run->status_fd = run->failure_fd = run->group_fd = -1;
 	return run;
 }
 

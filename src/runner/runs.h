@@ -4,6 +4,7 @@
 #ifndef LEASEHOLD_RUNNER_RUNS_H
 #define LEASEHOLD_RUNNER_RUNS_H
 
+#include "runner/cgroup.h"
 #include "runner/leftovers.h"
 #include "runner/messages.h"
 #include "runner/oom.h"
@@ -28,6 +29,7 @@ struct run {
 	struct leftovers_window left; /* EMPTYING: what it waits for besides its group */
 	struct run *next_emptying;
 	uint64_t oom_before; /* the kernel's count when it began */
+	int group_fd;        /* its control group; -1: none */
 };
 
 struct runs {
@@ -37,6 +39,7 @@ struct runs {
 	struct run *emptying; /* reap.c: those whose leader was reaped */
 	struct leftovers left;
 	struct oom oom;
+	struct cgroup_base groups;
 };
 
 void runs_init(struct runs *t);

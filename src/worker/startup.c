@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "handler/runner_link.h"
 #include "store/store.h"
 #include "store/check_store.h"
 #include "store/instance_store.h"
@@ -13,6 +14,21 @@
 #include <unistd.h>
 
 #define STARTUP_MOST_WAIT_MS 5000
+
+enum lh_err startup_take_groups(const struct settings *s, struct fault *f)
+{
+	const struct handler_settings *who;
+	unsigned int needs = settings_group_needs(s, &who);
+	struct fault why = { 0 };
+	enum lh_err err = runner_link_take_groups(needs, s->instance.cgroup == CGROUP_ALWAYS, &why);
+
+	if (err == LH_OK)
+		return LH_OK;
+	if (who == NULL)
+		return fault_set(f, err, "instance.cgroup is \"always\", but %s", why.text);
+	return fault_set(f, err, "%s of the handlers of %s cannot be had: %s",
+			 who->group_memory > 0 ? "limits.cgroup_memory" : "limits.cgroup_cpu", who->kind, why.text);
+}
 
 enum lh_err startup_drop_privileges(const struct settings *s, struct fault *f)
 {

@@ -10,6 +10,9 @@
 #define STARTUP_REFUSED 69 /* the database refuses us (EX_UNAVAILABLE) */
 #define STARTUP_UNFIT 78   /* the schema or the server cannot be worked with (EX_CONFIG) */
 
+/* Takes the control groups that the settings ask for; says which option asks, and what stands in the way. Before the runner. */
+enum lh_err startup_take_groups(const struct settings *s, struct fault *f) LH_MUST_CHECK;
+
 /* Becomes instance.user and instance.group for good, when the file names them and we are root. */
 enum lh_err startup_drop_privileges(const struct settings *s, struct fault *f) LH_MUST_CHECK;
 

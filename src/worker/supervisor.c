@@ -262,6 +262,10 @@ int supervisor_run(struct settings *settings, const struct supervisor_reload *re
 	supervisor_signal_set(&s.signals);
 	sigprocmask(SIG_BLOCK, &s.signals, NULL);
 	log_setup((enum log_level)settings->log_level, (enum log_format)settings->log_format, STDERR_FILENO);
+	if (startup_take_groups(settings, &f) != LH_OK) {
+		log_error("start", "%s", f.text);
+		return STARTUP_UNFIT;
+	}
 	runner = runner_link_new(NULL);
 	/* The runner first: it keeps root where handlers switch users, and nothing of ours exists in it. */
 	if (runner == NULL || runner_link_start(runner, &f) != LH_OK || startup_drop_privileges(settings, &f) != LH_OK ||

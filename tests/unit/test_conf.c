@@ -67,6 +67,7 @@ static void test_defaults_by_name(void **state)
 	assert_null(s->instance.user);
 	assert_false(s->instance.sole_instance);
 	assert_null(s->instance.wake_socket);
+	assert_int_equal(s->instance.cgroup, CGROUP_AUTO);
 	assert_int_equal(s->instance.shutdown_timeout_ms, 30000);
 	assert_int_equal(s->instance.max_payload, 262144);
 	assert_int_equal(s->lease.length_ms, 60000);
@@ -122,6 +123,8 @@ static void test_defaults_of_a_handler(void **state)
 	assert_int_equal(h->limits.processes, -1);
 	assert_int_equal(h->limits.file_size, -1);
 	assert_int_equal(h->limits.core, -1);
+	assert_int_equal(h->group_memory, 0);
+	assert_int_equal(h->group_cpu, 0);
 	assert_false(h->switch_user);
 	settings_unref(s);
 }

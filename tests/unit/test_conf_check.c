@@ -145,6 +145,21 @@ static void test_ways_that_contradict(void **state)
 	expect_good(tls_on, 2);
 }
 
+static void test_groups_that_contradict(void **state)
+{
+	static const struct conf_text_pair pairs[] = {{"instance.cgroup", "\"off\""},
+						      {"handlers.limits.cgroup_memory", "\"1MiB\""}};
+	static const struct conf_text_pair cpu[] = {{"handlers.limits.cgroup_cpu", "150"}, {"instance.cgroup", "\"off\""}};
+	static const struct conf_text_pair good[] = {{"handlers.limits.cgroup_cpu", "150"}, {"instance.cgroup", "\"always\""}};
+
+	(void)state;
+	expect_refused(pairs, 2, "limits.cgroup_memory: contradicts instance.cgroup, \"off\"", "it takes a control group", NULL);
+	expect_refused(cpu, 2, "limits.cgroup_cpu: contradicts instance.cgroup, \"off\"", NULL, NULL);
+	expect_good(&pairs[0], 1);
+	expect_good(&pairs[1], 1);
+	expect_good(good, 2);
+}
+
 /* What is known to be wrong is not held against other options too. */
 static void test_errors_do_not_multiply(void **state)
 {
@@ -366,6 +381,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_durations_that_contradict),
 		cmocka_unit_test(test_ways_that_contradict),
+		cmocka_unit_test(test_groups_that_contradict),
 		cmocka_unit_test(test_errors_do_not_multiply),
 		cmocka_unit_test(test_all_errors_at_once),
 		cmocka_unit_test(test_errors_end_at_a_hundred),

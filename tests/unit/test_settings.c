@@ -194,10 +194,33 @@ static void test_references_of_many_threads(void **state)
 	}
 }
 
+static void test_control_groups(void **state)
+{
+	static const char *const kinds[] = {"a", "b", "c"};
+	struct settings *s = with_handlers(kinds, COUNT(kinds));
+	const struct handler_settings *who;
+
+	(void)state;
+	assert_int_equal(settings_group_needs(s, &who), 0);
+	assert_null(who);
+	s->instance.cgroup = CGROUP_ALWAYS;
+	assert_int_equal(settings_group_needs(s, &who), SETTINGS_GROUPS);
+	assert_null(who);
+	s->instance.cgroup = CGROUP_AUTO;
+	s->handlers[2].group_cpu = 150;
+	assert_int_equal(settings_group_needs(s, &who), SETTINGS_GROUPS | SETTINGS_GROUPS_CPU);
+	assert_ptr_equal(who, &s->handlers[2]);
+	s->handlers[1].group_memory = 1;
+	assert_int_equal(settings_group_needs(s, &who), SETTINGS_GROUPS | SETTINGS_GROUPS_CPU | SETTINGS_GROUPS_MEMORY);
+	assert_ptr_equal(who, &s->handlers[1]);
+	settings_unref(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_handler_for_a_kind),
+		cmocka_unit_test(test_control_groups),
 		cmocka_unit_test(test_order_in_the_file_does_not_matter),
 		cmocka_unit_test(test_not_a_pattern),
 		cmocka_unit_test(test_no_handlers),
