@@ -120,7 +120,7 @@ const struct cli_command cmd_cancel = {
 	.operands = "ID... | [--queue QUEUE] [--kind KIND] [--state STATE] [OPTION...]",
 	.summary = "Cancel jobs that wait, and ask running ones to end",
 	.options = cancel_options,
-	.notes = "A job that runs when its id is named is asked to end: with its next heartbeat the instance that runs it "
+	.notes = "A job that runs when its id is named is asked to end: within two seconds the instance that runs it "
 		 "sends SIGTERM, then SIGKILL. Jobs chosen by options are left alone while they run, unless --running is "
 		 "given.",
 	.json = true,

@@ -10,6 +10,7 @@
 
 #define HEARTBEAT_CHUNK 100
 #define HEARTBEAT_WAIT_MS 900         /* a lock wait that took so long was in vain */
+#define HEARTBEAT_LOOK_MS 1000        /* the longest time for which nobody looks at what runs */
 #define HEARTBEAT_LEAST_TIMEOUT_MS 2000 /* longer than a lock wait, which would else look like a lost connection */
 
 struct heartbeat {
@@ -18,6 +19,7 @@ struct heartbeat {
 	struct store_held *held;    /* what is to be renewed in this round, sorted by id */
 	struct store_held *blocked; /* rows that stood alone in a lock wait: tried last */
 	size_t blocked_count;
+	int64_t due_ms; /* the next renewal, CLOCK_BOOTTIME */
 };
 
 /* What a row that was read back means for its entry. The heartbeat judges only entries that nobody is settling: there the
@@ -145,21 +147,60 @@ static enum db_class heartbeat_round(struct heartbeat *h, struct fault *f)
 	return c == DB_OK ? heartbeat_doubt(h, f) : c;
 }
 
+/* Between two renewals: what became of the jobs that run is only read, so that a cancel, or a lost lease, is acted upon in time
+ * however long the heartbeat is. It moves no trust. */
+static enum db_class heartbeat_look(struct heartbeat *h, size_t n, struct fault *f)
+{
+	enum db_class c = session_connect(&h->role.session, f);
+
+	for (size_t at = 0; at < n && c == DB_OK; at += HEARTBEAT_CHUNK)
+		c = heartbeat_read_back(h, h->held + at, n - at < HEARTBEAT_CHUNK ? n - at : HEARTBEAT_CHUNK, false, 0, f);
+	return c;
+}
+
+static enum db_class heartbeat_beat(struct heartbeat *h, int64_t began_ms, struct fault *f)
+{
+	enum db_class c = session_connect(&h->role.session, f);
+
+	if (c == DB_OK)
+		c = heartbeat_round(h, f);
+	if (c != DB_OK)
+		return c;
+	atomic_store(&h->pool->beat_ok_ms, clock_boot_ms());
+	h->due_ms = began_ms + h->role.instance->heartbeat_ms;
+	return DB_OK;
+}
+
+/* Until the next renewal, or the next look. */
+static int64_t heartbeat_rest_ms(const struct heartbeat *h)
+{
+	int64_t rest_ms = h->due_ms - clock_boot_ms();
+
+	if (rest_ms < 0)
+		return 0;
+	return rest_ms < HEARTBEAT_LOOK_MS ? rest_ms : HEARTBEAT_LOOK_MS;
+}
+
+/* A renewal that failed stays due: no look comes before it. */
 static int64_t heartbeat_step(struct role *role)
 {
 	struct heartbeat *h = (struct heartbeat *)role;
-	int64_t every_ms = role->instance->heartbeat_ms, began_ms = clock_boot_ms(), took_ms;
+	int64_t now_ms = clock_boot_ms();
 	struct fault f = { 0 };
-	enum db_class c = session_connect(&role->session, &f);
+	enum db_class c;
+	size_t running;
 
-	if (c == DB_OK)
-		c = heartbeat_round(h, &f);
-	took_ms = clock_boot_ms() - began_ms;
-	if (c == DB_OK)
-		atomic_store(&h->pool->beat_ok_ms, began_ms + took_ms);
-	else if (c == DB_CROWDED)
+	if (now_ms >= h->due_ms) {
+		c = heartbeat_beat(h, now_ms, &f);
+	} else {
+		running = inflight_list_running(role->instance->inflight, h->pool->index, now_ms, h->held);
+		if (running == 0)
+			return heartbeat_rest_ms(h);
+		c = heartbeat_look(h, running, &f);
+	}
+	if (c == DB_CROWDED)
 		instance_crowded(role->instance);
-	return session_outcome(&role->session, c, &f, took_ms < every_ms ? every_ms - took_ms : 0);
+	return session_outcome(&role->session, c, &f, heartbeat_rest_ms(h));
 }
 
 bool heartbeat_is_fresh(const struct pool *pool, int64_t boot_now_ms)

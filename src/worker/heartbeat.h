@@ -1,5 +1,6 @@
 /* heartbeat.h - the role that renews the leases of a pool (layer: worker; one per pool).
  *
+ * Between two renewals it reads, once a second and only while handlers run, what became of their rows: one SELECT for each hundred.
  * Own connection, opened before any claim is made and used for nothing else. The last role to stop. */
 #ifndef LEASEHOLD_WORKER_HEARTBEAT_H
 #define LEASEHOLD_WORKER_HEARTBEAT_H

@@ -343,18 +343,28 @@ static void inflight_copy(struct store_held *out, const struct inflight_entry *e
 	memcpy(out->lease, e->lease, sizeof(out->lease));
 }
 
-size_t inflight_list_held(struct inflight *r, unsigned int pool, int64_t now_ms, struct store_held *out)
+/* Those of a pool in the given states that are still trusted. */
+static size_t inflight_list(struct inflight *r, unsigned int pool, unsigned int states, int64_t now_ms, struct store_held *out)
 {
-	const unsigned int renewed = MOVE(INFLIGHT_QUEUED) | MOVE(INFLIGHT_RUNNING) | MOVE(INFLIGHT_SETTLING);
 	size_t n = 0;
 
 	pthread_mutex_lock(&r->lock);
 	for (const struct inflight_entry *e = r->all; e != NULL; e = e->all_next)
-		if (e->pool == pool && (renewed & MOVE(e->state)) != 0 && e->trust_ms > now_ms)
+		if (e->pool == pool && (states & MOVE(e->state)) != 0 && e->trust_ms > now_ms)
 			inflight_copy(&out[n++], e);
 	pthread_mutex_unlock(&r->lock);
 	qsort(out, n, sizeof(*out), inflight_by_id);
 	return n;
+}
+
+size_t inflight_list_held(struct inflight *r, unsigned int pool, int64_t now_ms, struct store_held *out)
+{
+	return inflight_list(r, pool, MOVE(INFLIGHT_QUEUED) | MOVE(INFLIGHT_RUNNING) | MOVE(INFLIGHT_SETTLING), now_ms, out);
+}
+
+size_t inflight_list_running(struct inflight *r, unsigned int pool, int64_t now_ms, struct store_held *out)
+{
+	return inflight_list(r, pool, MOVE(INFLIGHT_RUNNING), now_ms, out);
 }
 
 size_t inflight_list_doubt(struct inflight *r, unsigned int pool, int64_t now_ms, struct store_held *out)

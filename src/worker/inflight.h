@@ -93,6 +93,8 @@ void inflight_progress(struct inflight *r, uint64_t id, const char *lease, doubl
 /* Entries of a pool to be renewed, sorted by id: queued, running or settling, and still trusted. out has room for the register's
  * capacity. */
 size_t inflight_list_held(struct inflight *r, unsigned int pool, int64_t now_ms, struct store_held *out);
+/* Those of them that run, to be looked at between two renewals. */
+size_t inflight_list_running(struct inflight *r, unsigned int pool, int64_t now_ms, struct store_held *out);
 /* Claims in doubt of a pool; those whose time has passed leave the register instead and are not listed. */
 size_t inflight_list_doubt(struct inflight *r, unsigned int pool, int64_t now_ms, struct store_held *out);
 /* A renewal sent at sent_ms is known to be committed. Trust never moves back, and never comes back once it has passed. */

@@ -270,6 +270,25 @@ static void test_trust_that_passed_does_not_come_back(void **unused)
 	inflight_free(r);
 }
 
+/* What is looked at between two renewals: handlers that run, and nothing else. */
+static void test_what_runs(void **unused)
+{
+	struct news n;
+	struct store_held held[4];
+	int64_t until = trust_until_ms(SENT_MS, LEASE_MS);
+
+	(void)unused;
+	for (int state = 0; state < INFLIGHT_STATES; state++) {
+		struct inflight *r = fresh(&n, 4);
+
+		bring_to(r, &n, (enum inflight_state)state);
+		assert_int_equal(inflight_list_running(r, 0, until - 1, held), state == INFLIGHT_RUNNING);
+		assert_int_equal(inflight_list_running(r, 0, until, held), 0);
+		assert_int_equal(inflight_list_running(r, 1, until - 1, held), 0);
+		inflight_free(r);
+	}
+}
+
 static void test_what_may_not_start(void **unused)
 {
 	struct news n;
@@ -396,6 +415,7 @@ int main(void)
 		cmocka_unit_test(test_a_full_register_takes_no_more),
 		cmocka_unit_test(test_start_carries_the_trust_and_renewals_move_it),
 		cmocka_unit_test(test_trust_that_passed_does_not_come_back),
+		cmocka_unit_test(test_what_runs),
 		cmocka_unit_test(test_what_may_not_start),
 		cmocka_unit_test(test_ends),
 		cmocka_unit_test(test_a_handler_that_settled_its_job_is_left_alone),
