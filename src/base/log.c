@@ -4,6 +4,7 @@
 #include "base/utf8.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -24,6 +25,8 @@ static atomic_int log_format_now = LOG_FORMAT_TEXT;
 static atomic_int log_fd = STDERR_FILENO;
 static atomic_bool log_to_journal;
 static atomic_uint log_dropped; /* lines that nobody took off our hands in time */
+
+static _Thread_local const struct log_context *log_subject;
 
 static const struct {
 	const char *name;
@@ -165,7 +168,52 @@ static bool log_put(const char *bytes, size_t len, int patience_ms)
 	return wrote >= 0 || errno != EAGAIN;
 }
 
-static void log_start(struct log_line *line, enum log_level level, const char *area, bool json)
+const struct log_context *log_about(const struct log_context *context)
+{
+	const struct log_context *before = log_subject;
+
+	log_subject = context;
+	return before;
+}
+
+static void log_add_member(struct log_line *line, const char *name, const char *value)
+{
+	if (value == NULL || value[0] == '\0')
+		return;
+	log_adds(line, "\"");
+	log_adds(line, name);
+	log_adds(line, "\":\"");
+	log_add_text(line, value, strlen(value), true);
+	log_adds(line, "\",");
+}
+
+static void log_add_number(struct log_line *line, const char *name, uint64_t value)
+{
+	char member[48];
+
+	if (value == 0)
+		return;
+	snprintf(member, sizeof(member), "\"%s\":%" PRIu64 ",", name, value);
+	log_adds(line, member);
+}
+
+static void log_add_subject(struct log_line *line, const struct log_context *subject, bool json)
+{
+	if (subject == NULL)
+		return;
+	if (json) {
+		log_add_number(line, "job", subject->job);
+		log_add_member(line, "kind", subject->kind);
+		log_add_number(line, "attempt", subject->attempt);
+		log_add_member(line, "trace", subject->trace);
+	} else if (subject->trace != NULL && subject->trace[0] != '\0') {
+		log_adds(line, "trace=");
+		log_add_text(line, subject->trace, strlen(subject->trace), false);
+		log_adds(line, " ");
+	}
+}
+
+static void log_start(struct log_line *line, enum log_level level, const char *area, const struct log_context *subject, bool json)
 {
 	char stamp[80] = "", priority[16];
 	struct timespec now;
@@ -191,7 +239,9 @@ static void log_start(struct log_line *line, enum log_level level, const char *a
 		log_adds(line, log_levels[level].name);
 		log_adds(line, "\",\"area\":\"");
 		log_add_text(line, area, strlen(area), true);
-		log_adds(line, "\",\"text\":\"");
+		log_adds(line, "\",");
+		log_add_subject(line, subject, true);
+		log_adds(line, "\"text\":\"");
 		return;
 	}
 	log_adds(line, stamp);
@@ -200,6 +250,7 @@ static void log_start(struct log_line *line, enum log_level level, const char *a
 	log_adds(line, " ");
 	log_add_text(line, area, strlen(area), false);
 	log_adds(line, ": ");
+	log_add_subject(line, subject, false);
 }
 
 static void log_end(struct log_line *line, bool json)
@@ -219,7 +270,7 @@ static void log_tell_dropped(bool json)
 	if (dropped == 0)
 		return;
 	snprintf(text, sizeof(text), "%u lines were dropped: the reader of this log did not keep up", dropped);
-	log_start(&line, LOG_LEVEL_WARN, "log", json);
+	log_start(&line, LOG_LEVEL_WARN, "log", NULL, json);
 	log_adds(&line, text);
 	log_end(&line, json);
 	if (!log_put(line.bytes, line.len, 0))
@@ -243,7 +294,7 @@ void log_write(enum log_level level, const char *area, const char *fmt, ...)
 	have = len < 0 ? 0 : (size_t)len;
 	if (have >= sizeof(text))
 		have = utf8_cut(text, sizeof(text) - 1);
-	log_start(&line, level, area, json);
+	log_start(&line, level, area, log_subject, json);
 	log_add_text(&line, text, have, json);
 	log_end(&line, json);
 	if (log_put(line.bytes, line.len, atomic_load(&log_dropped) == 0 ? LOG_PATIENCE_MS : 0))

@@ -4,7 +4,8 @@
  * milliseconds), the level, the area it speaks of ("claim", "beat", "runner" ...) and a text that starts with its subject
  * as key=value ("job=17 kind=mail attempt=2 retry in 4s: exit status 1"). Under systemd (JOURNAL_STREAM names our stderr)
  * the time is left out and a "<N>" priority goes before the line. Control characters in the text are escaped: handler
- * output cannot forge a line. Lines longer than LOG_LINE_MAX are cut and marked. Failing to write is ignored: logging never
+ * output cannot forge a line. A thread that works for a job says so once (log_about): every line that it writes then carries the
+ * trace of that job. Lines longer than LOG_LINE_MAX are cut and marked. Failing to write is ignored: logging never
  * stops work. A reader that stops for longer than 100 ms misses lines; the first that gets through again is followed by one
  * that says how many. */
 #ifndef LEASEHOLD_BASE_LOG_H
@@ -35,6 +36,19 @@ void log_write(enum log_level level, const char *area, const char *fmt, ...) LH_
 		if (log_enabled(LOG_LEVEL_DEBUG))                                                                               \
 			log_write(LOG_LEVEL_DEBUG, area, __VA_ARGS__);                                                          \
 	} while (0)
+
+/* What a thread's lines are about. As text, a line gets "trace=... " before its own words; as JSON, the members job, kind, attempt
+ * and trace. What is 0, NULL or "" is left out. */
+struct log_context {
+	uint64_t job;
+	const char *kind;
+	unsigned int attempt;
+	const char *trace; /* a trace-id of W3C Trace Context: checked by the caller */
+};
+
+/* From now on the lines of this thread are about that, until the next call; NULL: about nothing. Borrowed. Returns the one
+ * before. */
+const struct log_context *log_about(const struct log_context *context);
 
 /* "error" ... "debug"; false when the name is none of them. */
 bool log_level_parse(const char *name, enum log_level *level);

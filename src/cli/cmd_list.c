@@ -27,6 +27,8 @@ static const struct table_column list_columns[] = {
 	{.title = "ATTEMPT", .source = "attempt", .right = true},
 	{.title = "RUN AT", .source = "run_at"},
 	{.title = "WORKER", .source = "locked_by"},
+	{.title = "PROGRESS", .source = "progress", .right = true},
+	{.title = "NOTE", .source = "progress_note", .cut = true},
 	{.title = "ERROR", .source = "last_error", .cut = true},
 };
 

@@ -15,11 +15,11 @@
 #define OUTPUT_TERMINAL_MAX 4096 /* bytes of one value that a terminal is shown */
 #define OUTPUT_NAME_WIDTH 20
 
-enum output_kind { OUTPUT_TEXT, OUTPUT_NUMBER, OUTPUT_TIME, OUTPUT_FLAG };
+enum output_kind { OUTPUT_TEXT, OUTPUT_NUMBER, OUTPUT_PERCENT, OUTPUT_TIME, OUTPUT_FLAG };
 
 static const char *const output_numbers[] = {
 	"id",        "priority",  "attempt", "max_attempts", "claim_no", "timeout_ms", "lease_ms", "reclaims", "orphan_streak",
-	"progress",  "exit_code", "signal",  "max_rss_kb",   "cpu_ms",   "pid",        "threads",  "running",  "ready",
+	"exit_code", "signal",  "max_rss_kb",   "cpu_ms",   "pid",        "threads",  "running",  "ready",
 	"scheduled", "dead",      "jobs",    "oldest_s",     "seen_s",   "attempts",   NULL,
 };
 
@@ -36,6 +36,8 @@ static enum output_kind output_kind_of(const char *name)
 		return OUTPUT_TIME;
 	if (strcmp(name, "stale") == 0)
 		return OUTPUT_FLAG;
+	if (strcmp(name, "progress") == 0)
+		return OUTPUT_PERCENT;
 	for (size_t i = 0; output_numbers[i] != NULL; i++) {
 		if (strcmp(name, output_numbers[i]) == 0)
 			return OUTPUT_NUMBER;
@@ -104,6 +106,19 @@ char *output_time(const char *text, bool seconds, char out[OUTPUT_TIME_MAX])
 	return out;
 }
 
+/* "40.00" is 40%, "33.30" is 33.3%. */
+static char *output_percent(const char *text, char *out, size_t size)
+{
+	size_t len = strlen(text);
+
+	while (strchr(text, '.') != NULL && len > 0 && text[len - 1] == '0')
+		len--;
+	if (len > 0 && text[len - 1] == '.')
+		len--;
+	snprintf(out, size, "%.*s%%", (int)len, text);
+	return out;
+}
+
 char *output_age(int64_t seconds, char *out, size_t size)
 {
 	if (seconds < 120)
@@ -132,12 +147,20 @@ void output_cell(struct buf *out, const struct db_rows *rows, int column)
 	size_t len = 0;
 	const char *text = column < 0 ? NULL : db_text(rows, (unsigned int)column, &len);
 
-	if (text == NULL || len == 0)
+	if (text == NULL || len == 0) {
 		buf_addc(out, '-');
-	else if (output_kind_of(db_column_name(rows, (unsigned int)column)) == OUTPUT_TIME)
+		return;
+	}
+	switch (output_kind_of(db_column_name(rows, (unsigned int)column))) {
+	case OUTPUT_TIME:
 		buf_adds(out, output_time(text, output_is_terminal(), time));
-	else
+		return;
+	case OUTPUT_PERCENT:
+		buf_adds(out, output_percent(text, time, sizeof(time)));
+		return;
+	default:
 		output_escape(out, text, len, false);
+	}
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------------------- */
@@ -182,6 +205,7 @@ json_t *output_json_value(const struct db_rows *rows, unsigned int column)
 		return json_null();
 	switch (output_kind_of(db_column_name(rows, column))) {
 	case OUTPUT_NUMBER:
+	case OUTPUT_PERCENT:
 		return output_json_number(text, len);
 	case OUTPUT_TIME:
 		output_time(text, false, time);
@@ -258,6 +282,9 @@ static void output_field(const char *name, const char *text, size_t len)
 
 	if (output_kind_of(name) == OUTPUT_TIME) {
 		text = output_time(text, false, time);
+		shown = len = strlen(text);
+	} else if (output_kind_of(name) == OUTPUT_PERCENT) {
+		text = output_percent(text, time, sizeof(time));
 		shown = len = strlen(text);
 	} else if (output_is_terminal() && len > OUTPUT_TERMINAL_MAX) {
 		shown = utf8_cut(text, OUTPUT_TERMINAL_MAX);

@@ -1,9 +1,9 @@
 /* output.h - how values get to standard output, for people and for programs (layer: cli; one thread).
  *
  * Columns are known by their names: those of numbers, of times (all UTC) and of flags; the rest is text. As text, a time reads
- * 2026-01-31T23:59:59.123456Z (without the fraction in tables on a terminal), NULL and "" read "-", and control characters are
- * escaped, so that what a handler printed cannot steer a terminal. As JSON, a number is a number, a time the same string, NULL
- * is null. */
+ * 2026-01-31T23:59:59.123456Z (without the fraction in tables on a terminal), progress reads 40%, NULL and "" read "-", and
+ * control characters are escaped, so that what a handler printed cannot steer a terminal. As JSON, a number is a number, a time
+ * the same string, NULL is null. */
 #ifndef LEASEHOLD_CLI_OUTPUT_H
 #define LEASEHOLD_CLI_OUTPUT_H
 

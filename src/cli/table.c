@@ -115,16 +115,19 @@ static const char *table_colour(const char *value)
 	return NULL;
 }
 
-/* How wide the column that gives way may be, so that a line fits the terminal. */
+/* Makes columns that may be cut so narrow that a line fits the terminal, where they can. */
 static void table_narrow(struct table *t)
 {
 	size_t total = 0, room = output_width();
 
 	for (size_t i = 0; i < t->count; i++)
 		total += t->width[i] + (i > 0 ? TABLE_GAP : 0);
-	for (size_t i = 0; i < t->count && room > 0 && total > room; i++) {
-		if (t->columns[i].cut)
-			t->width[i] = t->width[i] > total - room + TABLE_CUT_MIN ? t->width[i] - (total - room) : TABLE_CUT_MIN;
+	for (size_t i = t->count; i-- > 0 && room > 0 && total > room;) {
+		size_t spare = t->columns[i].cut && t->width[i] > TABLE_CUT_MIN ? t->width[i] - TABLE_CUT_MIN : 0,
+		       give = spare < total - room ? spare : total - room;
+
+		t->width[i] -= give;
+		total -= give;
 	}
 }
 

@@ -1,6 +1,6 @@
 /* table.h - a table on standard output (layer: cli; one thread).
  *
- * On a terminal: columns as wide as their contents, a bold head, states in colour, one column cut where the line would not fit.
+ * On a terminal: columns as wide as their contents, a bold head, states in colour, some columns cut where the line would not fit.
  * Elsewhere: one TAB between cells, the same head, nothing cut, no colour: a form that programs may rely on. */
 #ifndef LEASEHOLD_CLI_TABLE_H
 #define LEASEHOLD_CLI_TABLE_H
@@ -17,7 +17,7 @@ struct table_column {
 	const char *title;  /* of the head */
 	const char *source; /* name of the result's column, for table_add_rows; NULL: the caller adds the cells */
 	bool right;         /* aligned to the right: numbers */
-	bool cut;           /* gives way when the terminal is too narrow; one column at most */
+	bool cut;           /* gives way when the terminal is too narrow: the last such column first */
 	bool state;         /* coloured by its value */
 };
 

@@ -35,6 +35,7 @@ struct settlement *settlement_new(const struct job *job, size_t result_limit, si
 	s->id = job->id;
 	memcpy(s->lease, job->lease, sizeof(s->lease));
 	memcpy(s->kind, job->kind, sizeof(s->kind));
+	(void)trace_parse(job->traceparent, s->trace);
 	s->claim_no = job->claim_no;
 	s->attempt = job->attempt;
 	s->exit_code = -1;

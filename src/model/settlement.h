@@ -9,6 +9,7 @@
 #include "model/backoff.h"
 #include "model/job.h"
 #include "model/outcome.h"
+#include "model/trace.h"
 
 /* The shapes of the closing UPDATE. Each re-states id, lease and state='running'. Those that go back to ready or scheduled
  * become cancelled instead when a cancel was requested. */
@@ -29,6 +30,7 @@ struct settlement {
 	uint64_t id;
 	char lease[UUID_TEXT_LEN + 1];
 	char kind[JOB_KIND_MAX + 1];
+	char trace[TRACE_ID_LEN + 1]; /* for the log; "" = none */
 	uint32_t claim_no;
 	unsigned int attempt;
 	enum settle_action action;

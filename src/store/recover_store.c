@@ -24,7 +24,8 @@ enum recover_store_column {
 	RECOVER_STORE_ORPHAN_STREAK,
 	RECOVER_STORE_CANCEL_REQUESTED,
 	RECOVER_STORE_IS_LAPSED,
-	RECOVER_STORE_IS_FUTURE
+	RECOVER_STORE_IS_FUTURE,
+	RECOVER_STORE_TRACEPARENT
 };
 
 static void recover_store_add_select(struct db *db, struct buf *sql, int64_t margin_us)
@@ -32,7 +33,7 @@ static void recover_store_add_select(struct db *db, struct buf *sql, int64_t mar
 	db_sqlf(db, sql,
 		"SELECT id, kind, queue, lease_id, locked_at, locked_by, claimed_at, priority, run_at, lease_ms, claim_no,"
 		" attempt, max_attempts, orphan_streak, cancel_requested_at IS NOT NULL, " RECOVER_STORE_LAPSED
-		", locked_at > UTC_TIMESTAMP(6) + INTERVAL %d MICROSECOND"
+		", locked_at > UTC_TIMESTAMP(6) + INTERVAL %d MICROSECOND, traceparent"
 		" FROM jobs FORCE INDEX (claim) WHERE state='running'",
 		margin_us);
 }
@@ -46,6 +47,7 @@ static void recover_store_fill(const struct db_rows *from, struct recover_row *r
 	db_copy(from, RECOVER_STORE_LOCKED_AT, r->locked_at, sizeof(r->locked_at));
 	db_copy(from, RECOVER_STORE_LOCKED_BY, r->locked_by, sizeof(r->locked_by));
 	db_copy(from, RECOVER_STORE_CLAIMED_AT, r->claimed_at, sizeof(r->claimed_at));
+	db_copy(from, RECOVER_STORE_TRACEPARENT, r->traceparent, sizeof(r->traceparent));
 	db_copy(from, RECOVER_STORE_RUN_AT, r->run_at, sizeof(r->run_at));
 	r->priority = (int)db_i64(from, RECOVER_STORE_PRIORITY);
 	r->lease_ms = (uint32_t)db_u64(from, RECOVER_STORE_LEASE_MS);

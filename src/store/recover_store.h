@@ -15,6 +15,7 @@ struct recover_row {
 	char locked_at[32];            /* as printed; "" = NULL; "0000-00-00 00:00:00.000000" can occur */
 	char locked_by[STORE_WORKER_BYTES];
 	char claimed_at[32];           /* "" = NULL */
+	char traceparent[JOB_TRACEPARENT_MAX + 1]; /* "" = NULL */
 	int priority;                  /* with run_at the row's place in claim order */
 	char run_at[32];
 	uint32_t lease_ms;             /* 0 = NULL */

@@ -4,6 +4,7 @@
 #include "base/random.h"
 #include "model/scan.h"
 #include "store/claim_store.h"
+#include "worker/about.h"
 #include "worker/handback.h"
 #include "worker/heartbeat.h"
 #include "worker/role.h"
@@ -67,10 +68,14 @@ static void claimer_take(void *arg, struct job *job)
 {
 	struct claimer *c = arg;
 
+	char trace[TRACE_ID_LEN + 1];
+
 	if (!inflight_won(c->role.instance->inflight, job->id, job->lease)) { /* read twice: handed over already */
 		job_free(job);
 		return;
 	}
+	if (trace_parse(job->traceparent, trace))
+		inflight_set_trace(c->role.instance->inflight, job->id, job->lease, trace);
 	c->taken[c->ours++] = job;
 }
 
@@ -104,10 +109,13 @@ static void claimer_hand_over(struct claimer *c)
 	}
 	for (size_t i = 0; i < n; i++) {
 		struct job *job = c->ordered[i];
+		struct about about;
+		const struct log_context *before = about_job(&about, job);
 
 		atomic_fetch_add(&c->role.instance->count.claimed, 1);
 		log_debug("claim", "job=%llu kind=%s queue=%s attempt=%u claimed", (unsigned long long)job->id, job->kind,
 			  job->queue, job->attempt);
+		log_about(before);
 		fifo_push(&c->pool->handoff, &job->link);
 	}
 }

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "store/settle_store.h"
+#include "worker/about.h"
 #include "worker/handback.h"
 #include "worker/role.h"
 
@@ -47,6 +48,8 @@ static atomic_ullong *completer_counter(struct instance *in, const struct settle
 static void completer_report(struct completer *c, struct settlement *s, enum settle_result result)
 {
 	struct instance *in = c->role.instance;
+	struct about about;
+	const struct log_context *before = about_settlement(&about, s);
 
 	atomic_fetch_add(completer_counter(in, s, result), 1);
 	if (result == SETTLE_LOST) {
@@ -63,6 +66,7 @@ static void completer_report(struct completer *c, struct settlement *s, enum set
 	if ((s->action == SETTLE_RETRY || s->action == SETTLE_SNOOZE) && result == SETTLE_DONE)
 		role_nudge(in->promoter);
 	handback_forget(in, s->id, s->lease);
+	log_about(before);
 	settlement_free(s);
 }
 
@@ -80,6 +84,16 @@ static enum db_class completer_try(struct completer *c, struct settlement **item
 	return settle_store_write(session->db, items, n, c->role.instance->worker, again, results, f);
 }
 
+static void completer_tell_refused(const struct settlement *s, const struct fault *f)
+{
+	struct about about;
+	const struct log_context *before = about_settlement(&about, s);
+
+	log_warn("settle", "job=%llu kind=%s the outcome cannot be written as it is: %s", (unsigned long long)s->id, s->kind,
+		 f->text);
+	log_about(before);
+}
+
 /* Tries until the batch is written (DB_OK), the server refuses its data (DB_DATA), or it is time to give up (DB_GONE). */
 static enum db_class completer_write(struct completer *c, struct settlement **items, size_t n, bool *again,
 				     enum settle_result *results)
@@ -95,8 +109,7 @@ static enum db_class completer_write(struct completer *c, struct settlement **it
 		*again = *again || class != DB_OK;
 		if (class == DB_DATA || class == DB_DUPLICATE) {
 			if (n == 1)
-				log_warn("settle", "job=%llu kind=%s the outcome cannot be written as it is: %s",
-					 (unsigned long long)items[0]->id, items[0]->kind, f.text);
+				completer_tell_refused(items[0], &f);
 			return DB_DATA;
 		}
 		if (class == DB_UNCERTAIN || class == DB_OTHER) {
@@ -116,9 +129,13 @@ static enum db_class completer_write(struct completer *c, struct settlement **it
 static void completer_give_up(struct completer *c, struct settlement **items, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
+		struct about about;
+		const struct log_context *before = about_settlement(&about, items[i]);
+
 		log_error("settle", "job=%llu kind=%s attempt=%u the outcome (%s) could not be written: the lease is left to lapse",
 			  (unsigned long long)items[i]->id, items[i]->kind, items[i]->attempt,
 			  settle_action_name(items[i]->action));
+		log_about(before);
 		inflight_refused(c->role.instance->inflight, items[i]->id, items[i]->lease);
 		handback_forget(c->role.instance, items[i]->id, items[i]->lease);
 		settlement_free(items[i]);

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "store/lease_store.h"
+#include "worker/about.h"
 #include "worker/handback.h"
 #include "worker/role.h"
 
@@ -24,7 +25,7 @@ struct heartbeat {
 
 /* What a row that was read back means for its entry. The heartbeat judges only entries that nobody is settling: there the
  * completer knows better. */
-static void heartbeat_judge(struct heartbeat *h, const struct store_held *held, const struct lease_row *row, bool renewed,
+static void heartbeat_act(struct heartbeat *h, const struct store_held *held, const struct lease_row *row, bool renewed,
 			    int64_t sent_ms)
 {
 	struct instance *in = h->pool->instance;
@@ -51,6 +52,22 @@ static void heartbeat_judge(struct heartbeat *h, const struct store_held *held, 
 			 (unsigned long long)held->id, row == NULL ? "gone" : job_state_name(row->state),
 			 row != NULL && row->state == JOB_RUNNING ? " under another lease" : "");
 	}
+}
+
+static void heartbeat_judge(struct heartbeat *h, const struct store_held *held, const struct lease_row *row, bool renewed,
+			    int64_t sent_ms)
+{
+	struct about about;
+	const struct log_context *before;
+
+	/* Nothing to be told, as nearly always. */
+	if (row != NULL && strcmp(row->lease, held->lease) == 0 && row->state == JOB_RUNNING && !row->cancel_requested) {
+		heartbeat_act(h, held, row, renewed, sent_ms);
+		return;
+	}
+	before = about_held(&about, h->pool->instance->inflight, held);
+	heartbeat_act(h, held, row, renewed, sent_ms);
+	log_about(before);
 }
 
 static enum db_class heartbeat_read_back(struct heartbeat *h, const struct store_held *rows, size_t n, bool renewed,
@@ -102,8 +119,12 @@ static enum db_class heartbeat_locked_row(struct heartbeat *h, const struct stor
 	if (c != DB_OK && c != DB_RETRY)
 		return c;
 	if (c == DB_RETRY) {
+		struct about about;
+		const struct log_context *before = about_held(&about, h->pool->instance->inflight, row);
+
 		*patient = *patient && clock_boot_ms() - sent_ms < HEARTBEAT_WAIT_MS;
 		log_debug("beat", "job=%llu could not be renewed: %s", (unsigned long long)row->id, f->text);
+		log_about(before);
 	}
 	return heartbeat_read_back(h, row, 1, c == DB_OK, sent_ms, f);
 }

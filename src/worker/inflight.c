@@ -11,6 +11,7 @@ struct inflight_entry {
 	struct inflight_entry *all_next, **all_link;
 	uint64_t id;
 	char lease[UUID_TEXT_LEN + 1];
+	char trace[TRACE_ID_LEN + 1];
 	enum inflight_state state;
 	unsigned int pool;
 	int64_t lease_ms;
@@ -206,6 +207,29 @@ static bool inflight_change(struct inflight *r, uint64_t id, const char *lease, 
 bool inflight_won(struct inflight *r, uint64_t id, const char *lease)
 {
 	return inflight_change(r, id, lease, INFLIGHT_CLAIMING, INFLIGHT_QUEUED);
+}
+
+void inflight_set_trace(struct inflight *r, uint64_t id, const char *lease, const char *trace)
+{
+	struct inflight_entry *e;
+
+	pthread_mutex_lock(&r->lock);
+	e = inflight_find(r, id, lease);
+	if (e != NULL)
+		memcpy(e->trace, trace, strnlen(trace, TRACE_ID_LEN));
+	pthread_mutex_unlock(&r->lock);
+}
+
+void inflight_trace(struct inflight *r, uint64_t id, const char *lease, char out[TRACE_ID_LEN + 1])
+{
+	const struct inflight_entry *e;
+
+	out[0] = '\0';
+	pthread_mutex_lock(&r->lock);
+	e = inflight_find(r, id, lease);
+	if (e != NULL)
+		memcpy(out, e->trace, sizeof(e->trace));
+	pthread_mutex_unlock(&r->lock);
 }
 
 static bool inflight_leave(struct inflight *r, uint64_t id, const char *lease, bool claiming, unsigned int *pool)

@@ -26,6 +26,7 @@
 #include "base/fault.h"
 #include "base/random.h"
 #include "model/outcome.h"
+#include "model/trace.h"
 #include "store/store.h"
 
 #include <stdbool.h>
@@ -64,6 +65,9 @@ size_t inflight_claim(struct inflight *r, unsigned int pool, uint64_t *ids, size
 		      int64_t sent_ms);
 bool inflight_holds(struct inflight *r, uint64_t id);
 bool inflight_won(struct inflight *r, uint64_t id, const char *lease);
+/* The trace that the job belongs to, for the log; out is "" when there is none, or no such entry. */
+void inflight_set_trace(struct inflight *r, uint64_t id, const char *lease, const char *trace);
+void inflight_trace(struct inflight *r, uint64_t id, const char *lease, char out[TRACE_ID_LEN + 1]);
 bool inflight_missed(struct inflight *r, uint64_t id, const char *lease);
 /* The fate of a claim cannot be known yet: the heartbeat watches the id until until_ms, then it counts as missed. */
 void inflight_doubt(struct inflight *r, uint64_t id, const char *lease, int64_t until_ms);

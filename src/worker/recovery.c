@@ -7,6 +7,7 @@
 #include "model/trust.h"
 #include "store/instance_store.h"
 #include "store/recover_store.h"
+#include "worker/about.h"
 #include "worker/instance.h"
 #include "worker/role.h"
 
@@ -110,12 +111,15 @@ static enum db_class recovery_take(struct recovery *r, const struct recover_row 
 /* Takes a row at a time; a deadlock or a lock wait with the holder's own statements leaves it to the next pass. */
 static enum db_class recovery_try_take(struct recovery *r, const struct recover_row *row, struct fault *f)
 {
+	struct about about;
+	const struct log_context *before = about_row(&about, row);
 	enum db_class c = recovery_take(r, row, f);
 
 	if (c == DB_RETRY || c == DB_DATA || c == DB_DUPLICATE) {
 		log_debug("recover", "job=%llu left to the next pass: %s", (unsigned long long)row->id, f->text);
-		return DB_OK;
+		c = DB_OK;
 	}
+	log_about(before);
 	return c;
 }
 

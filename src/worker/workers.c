@@ -6,6 +6,7 @@
 #include "base/thread.h"
 #include "handler/handler.h"
 #include "model/settlement.h"
+#include "worker/about.h"
 #include "worker/handback.h"
 #include "worker/role.h"
 
@@ -248,6 +249,8 @@ static void worker_job(struct instance *in, struct job *job)
 {
 	struct worker_run r = { .instance = in, .job = job, .settings = instance_settings(in) };
 	struct run_report report;
+	struct about about;
+	const struct log_context *before = about_job(&about, job);
 
 	r.handler = settings_handler(r.settings, job->kind);
 	if (!worker_refuse(&r)) {
@@ -273,6 +276,7 @@ static void worker_job(struct instance *in, struct job *job)
 		}
 	}
 	settings_unref(r.settings);
+	log_about(before);
 	job_free(job);
 }
 

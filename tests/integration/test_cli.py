@@ -279,6 +279,23 @@ def test_show(site):
     assert done.returncode == 1 and f"no job {id + 1}" in done.stderr
 
 
+def test_progress_is_shown(site):
+    """Percent and note, in the list and of one job; as JSON the number itself."""
+    ids = [site.database.enqueue("note", queue="nobody") for _ in range(3)]
+    site.database.sql("UPDATE jobs SET state='running', lease_id='x', lease_ms=4000000, locked_at=UTC_TIMESTAMP(6), progress=ELT(id-%s, 33.3, 40), "
+                      "progress_note=IF(id=%s, 'half\tof it', NULL) WHERE id > %s", ids[0], ids[2], ids[0])
+    listed = {int(row["ID"]): (row["PROGRESS"], row["NOTE"]) for row in rows(site.cli("list"))}
+    assert listed == {ids[0]: ("-", "-"), ids[1]: ("33.3%", "-"), ids[2]: ("40%", r"half\tof it")}
+    assert {int(row["ID"]) for row in rows(site.cli("list", "--state", "running"))} == set(ids[1:])
+    jobs = json.loads(site.cli("list", "--state", "running", "--json").stdout)
+    assert [(job["progress"], job["progress_note"]) for job in jobs] == [(40, "half\tof it"), (33.3, None)]
+    assert re.search(r"^progress +33\.3%$", site.cli("show", ids[1]).stdout, re.MULTILINE)
+    job = json.loads(site.cli("show", ids[2], "--json").stdout)
+    assert (job["progress"], job["progress_note"]) == (40, "half\tof it")
+    site.database.sql("UPDATE jobs SET progress_note=REPEAT('n', 255), last_error=REPEAT('e', 300) WHERE id=%s", ids[2])
+    assert max(map(len, on_terminal(site, "list", NO_COLOR="1").splitlines())) <= 130
+
+
 def test_largest_id(site):
     """BIGINT UNSIGNED to its end: no signed number of any library may bend it."""
     site.database.sql("INSERT INTO jobs (id, kind) VALUES (18446744073709551614, 'note')")

@@ -289,6 +289,35 @@ static void test_what_runs(void **unused)
 	}
 }
 
+/* The trace goes with the lease, and is gone with the entry. */
+static void test_trace(void **unused)
+{
+	static const char trace[] = "0af7651916cd43dd8448eb211c80319c";
+	char found[TRACE_ID_LEN + 1] = "x";
+	struct news n;
+	struct inflight *r = fresh(&n, 4);
+
+	(void)unused;
+	bring_to(r, &n, INFLIGHT_RUNNING);
+	inflight_trace(r, 1, LEASE, found);
+	assert_string_equal(found, "");
+	inflight_set_trace(r, 1, OTHER, "1111");
+	inflight_set_trace(r, 2, LEASE, trace);
+	inflight_set_trace(r, 1, LEASE, trace);
+	inflight_trace(r, 1, LEASE, found);
+	assert_string_equal(found, trace);
+	inflight_trace(r, 1, OTHER, found);
+	assert_string_equal(found, "");
+	assert_true(inflight_lose(r, 1, LEASE));
+	inflight_trace(r, 1, LEASE, found);
+	assert_string_equal(found, trace);
+	assert_true(inflight_forget(r, 1, LEASE, NULL));
+	bring_to(r, &n, INFLIGHT_RUNNING);
+	inflight_trace(r, 1, LEASE, found);
+	assert_string_equal(found, "");
+	inflight_free(r);
+}
+
 static void test_what_may_not_start(void **unused)
 {
 	struct news n;
@@ -416,6 +445,7 @@ int main(void)
 		cmocka_unit_test(test_start_carries_the_trust_and_renewals_move_it),
 		cmocka_unit_test(test_trust_that_passed_does_not_come_back),
 		cmocka_unit_test(test_what_runs),
+		cmocka_unit_test(test_trace),
 		cmocka_unit_test(test_what_may_not_start),
 		cmocka_unit_test(test_ends),
 		cmocka_unit_test(test_a_handler_that_settled_its_job_is_left_alone),

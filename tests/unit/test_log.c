@@ -164,6 +164,68 @@ static void test_json_lines(void **state)
 
 /* Lines of every length around the bound, made of each kind of piece: never longer than the bound, never cut inside a
  * piece, always marked. */
+#define TRACE "0af7651916cd43dd8448eb211c80319c"
+
+/* What the lines of this thread are about, in both forms, until the next word; what is not known is left out. */
+static void test_subject(void **state)
+{
+	const struct log_context full = {.job = 17, .kind = "ma\"il", .attempt = 2, .trace = TRACE};
+	const struct log_context bare = {.job = 18, .trace = ""};
+	json_t *object;
+
+	(void)state;
+	log_setup(LOG_LEVEL_INFO, LOG_FORMAT_TEXT, ends[1]);
+	assert_null(log_about(&full));
+	log_info("job", "job=17 done");
+	assert_string_equal(after_time(next_line()), "info job: trace=" TRACE " job=17 done\n");
+	assert_ptr_equal(log_about(&bare), &full);
+	log_info("job", "job=18 done");
+	assert_string_equal(after_time(next_line()), "info job: job=18 done\n");
+	log_setup(LOG_LEVEL_INFO, LOG_FORMAT_JSON, ends[1]);
+	log_info("job", "x");
+	object = json_loads(next_line(), JSON_REJECT_DUPLICATES, NULL);
+	assert_int_equal(json_object_size(object), 5);
+	assert_int_equal(json_integer_value(json_object_get(object, "job")), 18);
+	json_decref(object);
+	log_about(&full);
+	log_info("job", "job=17 done");
+	object = json_loads(next_line(), JSON_REJECT_DUPLICATES, NULL);
+	assert_int_equal(json_object_size(object), 8);
+	assert_int_equal(json_integer_value(json_object_get(object, "job")), 17);
+	assert_int_equal(json_integer_value(json_object_get(object, "attempt")), 2);
+	assert_string_equal(json_member(object, "kind"), "ma\"il");
+	assert_string_equal(json_member(object, "trace"), TRACE);
+	assert_string_equal(json_member(object, "text"), "job=17 done");
+	json_decref(object);
+	assert_ptr_equal(log_about(NULL), &full);
+	log_info("job", "x");
+	object = json_loads(next_line(), JSON_REJECT_DUPLICATES, NULL);
+	assert_int_equal(json_object_size(object), 4);
+	json_decref(object);
+}
+
+static void *other_thread(void *arg)
+{
+	(void)arg;
+	log_info("job", "other");
+	return NULL;
+}
+
+static void test_subject_is_the_threads_own(void **state)
+{
+	const struct log_context mine = {.job = 17, .trace = TRACE};
+	struct fault f;
+	pthread_t thread;
+
+	(void)state;
+	log_setup(LOG_LEVEL_INFO, LOG_FORMAT_TEXT, ends[1]);
+	log_about(&mine);
+	assert_int_equal(thread_start(&thread, "other", other_thread, NULL, &f), LH_OK);
+	pthread_join(thread, NULL);
+	log_about(NULL);
+	assert_string_equal(after_time(next_line()), "info job: other\n");
+}
+
 static void test_long_lines(void **state)
 {
 	static const char *const pieces[] = {"a", "\xe2\x82\xac", "\xf0\x9f\x91\x8d|", "\"", "\x01", "\xff"};
@@ -353,6 +415,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_levels, setup_pair, teardown_pair),
 		cmocka_unit_test_setup_teardown(test_text_escapes, setup_pair, teardown_pair),
 		cmocka_unit_test_setup_teardown(test_json_lines, setup_pair, teardown_pair),
+		cmocka_unit_test_setup_teardown(test_subject, setup_pair, teardown_pair),
+		cmocka_unit_test_setup_teardown(test_subject_is_the_threads_own, setup_pair, teardown_pair),
 		cmocka_unit_test_setup_teardown(test_long_lines, setup_pair, teardown_pair),
 		cmocka_unit_test_setup_teardown(test_journal, setup_pair, teardown_pair),
 		cmocka_unit_test_setup_teardown(test_full_pipe, setup_pair, teardown_pair),
