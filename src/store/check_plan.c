@@ -121,6 +121,13 @@ static void check_add_release(struct db *db, struct buf *sql)
 	promote_store_add_release(sql, check_ids, CHECK_ROWS);
 }
 
+static void check_add_wake(struct db *db, struct buf *sql)
+{
+	static const struct promote_parked rows[] = {{1, 1}, {2, 1}};
+
+	promote_store_add_wake(db, sql, rows, CHECK_ROWS);
+}
+
 static void check_add_promote(struct db *db, struct buf *sql)
 {
 	(void)db;
@@ -149,6 +156,7 @@ static const struct check_statement check_statements[] = {
 	{"the recovery of a job", check_add_recover, "PRIMARY", false},
 	{"the scan for due jobs", check_add_due, "promote", true},
 	{"the promotion", check_add_promote, "PRIMARY", false},
+	{"the waking of parked jobs", check_add_wake, "PRIMARY", false},
 	{"the scan for ended holds", check_add_ended, "unique_hold", true},
 	{"the end of holds", check_add_release, "PRIMARY", false},
 };

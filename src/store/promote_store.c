@@ -77,6 +77,26 @@ enum db_class promote_store_write(struct db *db, const uint64_t *ids, size_t n, 
 	return store_exec(db, &sql, promoted, f);
 }
 
+void promote_store_add_wake(struct db *db, struct buf *sql, const struct promote_parked *rows, size_t n)
+{
+	buf_adds(sql, "UPDATE jobs FORCE INDEX (PRIMARY) SET state='ready', run_at=UTC_TIMESTAMP(6) WHERE id IN ");
+	for (size_t i = 0; i < n; i++)
+		db_sqlf(db, sql, "%r%u", i == 0 ? "(" : ",", rows[i].id);
+	buf_adds(sql, ") AND (id, claim_no) IN ");
+	for (size_t i = 0; i < n; i++)
+		db_sqlf(db, sql, "%r(%u,%u)", i == 0 ? "(" : ",", rows[i].id, (uint64_t)rows[i].claim_no);
+	buf_adds(sql, ") AND state='scheduled'");
+}
+
+enum db_class promote_store_wake(struct db *db, const struct promote_parked *rows, size_t n, uint64_t *woken, struct fault *f)
+{
+	struct buf sql;
+
+	buf_init(&sql, STORE_SQL_MAX);
+	promote_store_add_wake(db, &sql, rows, n);
+	return store_exec(db, &sql, woken, f);
+}
+
 void promote_store_add_release(struct buf *sql, const uint64_t *ids, size_t n)
 {
 	buf_adds(sql, "UPDATE jobs FORCE INDEX (PRIMARY) SET unique_hold_until=NULL WHERE id IN ");

@@ -36,7 +36,8 @@ void instance_swap_settings(struct instance *in, struct settings *settings)
 	in->current = settings;
 	pthread_mutex_unlock(&in->settings_lock);
 	settings_unref(old);
-	parking_reset(in->parking);
+	parking_reload(in->parking, settings);
+	role_nudge(in->promoter);
 	instance_nudge_claimers(in);
 }
 

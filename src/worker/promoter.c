@@ -18,6 +18,7 @@ struct promoter {
 	size_t hold_chunk;       /* holds cleared at once: smaller while a row among them is locked */
 	int64_t hold_pause_ms;   /* CLOCK_MONOTONIC: none before that */
 	struct promote_found found;
+	struct promote_parked parked[PROMOTE_PAGE];
 };
 
 static int promoter_by_id(const void *a, const void *b)
@@ -90,6 +91,28 @@ static enum db_class promoter_release(struct promoter *p, int64_t *wait_ms, stru
 	return c;
 }
 
+/* Jobs that were put back here for want of a handler, and have one since a reload. */
+static enum db_class promoter_wake(struct promoter *p, struct fault *f)
+{
+	struct parking *parking = p->role.instance->parking;
+	enum db_class c = DB_OK;
+	uint64_t woken, total = 0;
+	size_t n;
+
+	while (c == DB_OK && (n = parking_due(parking, p->parked, PROMOTE_PAGE)) > 0) {
+		c = promote_store_wake(p->role.session.db, p->parked, n, &woken, f);
+		if (c != DB_OK)
+			break;
+		parking_done(parking, n);
+		total += woken;
+	}
+	if (total > 0) {
+		log_info("promote", "%llu jobs that waited for a handler of their kind are ready now", (unsigned long long)total);
+		instance_nudge_claimers(p->role.instance);
+	}
+	return c;
+}
+
 /* One scan, and a write for each kind of thing that it found. *wait_ms: until the next is expected, at most the interval. */
 static enum db_class promoter_round(struct promoter *p, int64_t *wait_ms, struct fault *f)
 {
@@ -116,6 +139,8 @@ static int64_t promoter_step(struct role *role)
 		if (c == DB_OK)
 			p->shown_ms = now_ms;
 	}
+	if (c == DB_OK)
+		c = promoter_wake(p, &f);
 	if (c == DB_OK)
 		c = promoter_round(p, &wait_ms, &f);
 	return session_outcome(&role->session, c, &f, wait_ms);

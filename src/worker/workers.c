@@ -101,7 +101,7 @@ static bool worker_refuse(struct worker_run *r)
 	}
 	if (r->handler == NULL) {
 		bool first;
-		int64_t delay = parking_delay_ms(in->parking, job->kind, clock_mono_ms(), &first);
+		int64_t delay = parking_job(in->parking, job->kind, job->id, job->claim_no, clock_mono_ms(), &first);
 
 		if (first)
 			log_warn("job", "job=%llu kind=%s no handler here: jobs of this kind are put back until one appears",

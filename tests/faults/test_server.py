@@ -18,7 +18,7 @@ def mortal(site):
 
 
 def test_the_server_is_away_for_less_than_a_lease(mortal):
-    """A restart in the middle of a run: the same run goes on, and what ended meanwhile is written afterwards. Again in other phases."""
+    """BR-15: a restart in the middle of a run: the same run goes on, and what ended meanwhile is written afterwards. Again in other phases."""
     site = mortal
     lease_s = LEASE_S if site.server.is_mariadb else 3 * LEASE_S  # a MySQL server takes seconds to start
     a = site.start(lease={"length": f"{lease_s:g}s", "heartbeat": "500ms"}, log={"level": "info"})
@@ -35,7 +35,7 @@ def test_the_server_is_away_for_less_than_a_lease(mortal):
 
 
 def test_the_server_is_away_for_more_than_a_lease(mortal):
-    """Every handler is ended by its local deadline, nothing is written afterwards under the old lease, and the jobs are run again."""
+    """BR-15: every handler is ended by its local deadline, nothing is written afterwards under the old lease, and the jobs are run again."""
     site = mortal
     site.start()
     ids = site.database.enqueue("sh", 3, payload="[ $LEASEHOLD_ATTEMPT -ge 2 ] && exit 0; " + TRAP + "while :; do sleep 0.1; done")

@@ -72,20 +72,6 @@ def test_programs_that_cannot_be_executed(site):
     assert daemon.running
 
 
-def test_an_unknown_kind_is_parked_and_told_once(site):
-    """No attempt counts, no ledger row, 30 s with jitter at first; one line in the log for the kind however many jobs it has."""
-    daemon = site.start(log={"level": "info"})
-    ids = site.database.enqueue("nobody.knows", 5)
-    for job in site.database.wait(ids, "scheduled"):
-        assert (job["attempt"], job["claim_no"], job["lease_id"]) == (0, 1, None)
-    waits = site.database.sql("SELECT TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), run_at)/1e6 s FROM jobs")
-    assert all(25 < row["s"] <= 40 for row in waits) and len({row["s"] for row in waits}) > 1, waits
-    assert not site.database.sql("SELECT * FROM job_attempts") and not site.runs.events()
-    good = site.database.enqueue("note")
-    site.database.wait(good, "succeeded")
-    assert len(daemon.grep(r"nobody\.knows")) == 1
-
-
 def test_an_attempt_leaves_its_figures_in_the_ledger(site):
     """Exit status or signal, peak memory, CPU time, the worker, the lease and the fence."""
     site.start(retention={"ledger": "all"})

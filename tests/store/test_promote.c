@@ -84,6 +84,21 @@ static void test_a_full_page(void **state)
 	assert_int_equal(next_ms, 0);
 }
 
+/* Only what is still where the claim left it. */
+static void test_waking_of_parked_jobs(void **state)
+{
+	uint64_t parked = add_job("run_at='2099-01-01', claim_no=3"), again = add_job("run_at='2099-01-01', claim_no=4"),
+		 cancelled = add_job("run_at='2099-01-01', claim_no=3, state='cancelled'"), woken;
+	const struct promote_parked rows[] = {{parked, 2}, {parked, 3}, {again, 3}, {cancelled, 3}, {cancelled + 1, 3}};
+
+	(void)state;
+	ok(promote_store_wake(t.db, rows, COUNT(rows), &woken, &t.fault));
+	assert_int_equal(woken, 1);
+	assert_row(parked, "state, run_at <= UTC_TIMESTAMP(6), promote_at IS NULL", "ready|1|1");
+	assert_row(again, "state, run_at", "scheduled|2099-01-01 00:00:00.000000");
+	assert_row(cancelled, "state", "cancelled");
+}
+
 #define ENDED "unique_key='k', unique_hold_until=UTC_TIMESTAMP(6) - INTERVAL 1 SECOND"
 
 /* Whatever state the job is in: a hold that has ended is cleared, one that has not stays. */
@@ -156,6 +171,7 @@ int main(void)
 		cmocka_unit_test_setup(test_next, store_test_empty),
 		cmocka_unit_test_setup(test_only_what_is_still_scheduled_and_due, store_test_empty),
 		cmocka_unit_test_setup(test_a_full_page, store_test_empty),
+		cmocka_unit_test_setup(test_waking_of_parked_jobs, store_test_empty),
 		cmocka_unit_test_setup(test_holds_that_have_ended, store_test_empty),
 		cmocka_unit_test_setup(test_next_of_both, store_test_empty),
 		cmocka_unit_test_setup(test_a_hold_that_is_locked, store_test_empty),
