@@ -91,6 +91,7 @@ bool settlement_decide(struct settlement *s, const struct outcome *outcome, unsi
 	s->outcome = outcome->kind;
 	s->delay_ms = 0;
 	s->ledger = true;
+	s->ledger_success = ledger_all;
 	settlement_say(s, "", outcome->cause);
 	switch (outcome->kind) {
 	case OUTCOME_SUCCEEDED:

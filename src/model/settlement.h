@@ -46,6 +46,7 @@ struct settlement {
 	int64_t ran_ms;            /* how long it ran */
 	int64_t max_rss_kb, cpu_ms;
 	bool ledger;               /* write a row of job_attempts */
+	bool ledger_success;       /* successes are kept too, also one that the handler wrote itself */
 	void *owner;               /* the worker layer's: where to report that it is settled */
 };
 

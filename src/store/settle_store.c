@@ -160,14 +160,14 @@ static void settle_store_fill_ledger(const struct settle_store_batch *b, const s
 }
 
 /* An attempt that was refused is in the ledger as such; one that was found written has its row already, unless its handler wrote
- * it. */
+ * it: that is a success like any other, however the process ended afterwards. */
 static bool settle_store_is_for_ledger(const struct settle_store_batch *b, size_t i, const bool *sent)
 {
 	switch (b->results[i]) {
 	case SETTLE_LOST:
 		return true;
 	case SETTLE_BY_HANDLER:
-		return b->items[i]->ledger && b->items[i]->action == SETTLE_SUCCEED;
+		return b->items[i]->ledger_success;
 	default:
 		return b->items[i]->ledger && sent[i];
 	}
@@ -194,6 +194,8 @@ static enum db_class settle_store_add_ledger(struct db *db, const struct settle_
 				 b->items[i]->cause[0] != '\0' ? ", " : "", b->items[i]->cause);
 			rows[count].outcome = LEDGER_STALE_RESULT;
 			rows[count].cause = causes[i];
+		} else if (b->results[i] == SETTLE_BY_HANDLER) {
+			rows[count].outcome = outcome_name(OUTCOME_SUCCEEDED);
 		}
 		count++;
 	}
@@ -327,18 +329,26 @@ static bool settle_store_was_ours(const struct settle_store_batch *b, const stru
 static enum db_class settle_store_judge(struct db *db, const struct settle_store_batch *b, const struct settle_store_seen *seen,
 					size_t i, struct fault *f)
 {
-	const struct settlement *item = b->items[i];
+	struct settlement *item = b->items[i];
 	const struct settle_store_seen *s = &seen[i];
 	enum db_class c = DB_OK;
 	bool written = false;
 
 	if (settle_store_succeeded(s)) {
 		written = item->action == SETTLE_SUCCEED && (b->again || settle_store_was_ours(b, seen, i));
+		if (written && item->ledger)
+			c = ledger_store_has(db, item->id, item->claim_no, outcome_name(item->outcome), item->lease, &written, f);
 		b->results[i] = written ? SETTLE_DONE : SETTLE_BY_HANDLER;
-		return DB_OK;
+		return c;
 	}
 	if (s->found && s->ours && s->state == JOB_CANCELLED && settle_shape_returns(item->action)) {
 		b->results[i] = SETTLE_CANCELLED;
+		return DB_OK;
+	}
+	if (s->found && s->ours && job_state_finished(s->state) && s->state != settle_shape_state(item->action)) {
+		/* An end that we would not have written: its handler gave the job up, and wrote the ledger's row if it could. */
+		item->ledger_success = false;
+		b->results[i] = SETTLE_BY_HANDLER;
 		return DB_OK;
 	}
 	if (settle_shape_only_lets_go(item->action) || (s->found && s->ours && s->state == settle_shape_state(item->action)))

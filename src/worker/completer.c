@@ -37,11 +37,20 @@ static atomic_ullong *completer_counter(struct instance *in, const struct settle
 
 	if (result == SETTLE_LOST)
 		return &in->count.stale;
-	if (result == SETTLE_BY_HANDLER)
-		return &in->count.by_handler;
 	if (result == SETTLE_CANCELLED)
 		return &in->count.cancelled;
 	return (atomic_ullong *)(void *)((char *)&in->count + at[s->action]);
+}
+
+/* The heartbeat may have seen it before, and counted it: then this is for the ledger only. */
+static void completer_by_handler(struct instance *in, const struct settlement *s)
+{
+	if (!inflight_settled(in->inflight, s->id, s->lease))
+		return;
+	atomic_fetch_add(&in->count.by_handler, 1);
+	if (s->action != SETTLE_SUCCEED)
+		log_info("settle", "job=%llu kind=%s attempt=%u had been settled by its handler: its outcome (%s) changes nothing",
+			 (unsigned long long)s->id, s->kind, s->attempt, settle_action_name(s->action));
 }
 
 /* What became of one settlement is known: the register hears of it, the slot comes free, and the settlement ends. */
@@ -51,7 +60,11 @@ static void completer_report(struct completer *c, struct settlement *s, enum set
 	struct about about;
 	const struct log_context *before = about_settlement(&about, s);
 
-	atomic_fetch_add(completer_counter(in, s, result), 1);
+	if (result == SETTLE_BY_HANDLER) {
+		completer_by_handler(in, s);
+	} else {
+		atomic_fetch_add(completer_counter(in, s, result), 1);
+	}
 	if (result == SETTLE_LOST) {
 		/* One that the heartbeat had found lost was told then; this is the other way to find out. */
 		if (inflight_refused(in->inflight, s->id, s->lease))

@@ -229,8 +229,9 @@ static void worker_settle(struct worker_run *r, struct run_report *report)
 		s = worker_settlement(r, report, &outcome);
 	}
 	settling = inflight_settle(in->inflight, job->id, job->lease, &state);
-	/* A result under a lost lease is sent too: it changes nothing, and the ledger keeps it. */
-	if (s != NULL && (settling || state == INFLIGHT_LOST)) {
+	/* A result under a lost lease is sent too: it changes nothing, and the ledger keeps it. So is that of a job which its
+	 * handler settled, where the ledger keeps successes. */
+	if (s != NULL && (settling || state == INFLIGHT_LOST || (state == INFLIGHT_SETTLED && s->ledger_success))) {
 		if (settling)
 			worker_log(r, s, outcome.cause, report->ran_ms);
 		fifo_push(&in->settlements, &s->link);

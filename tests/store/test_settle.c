@@ -280,7 +280,8 @@ static void test_ledger_rows_are_complete(void **state)
 	s->cpu_ms = 56;
 	item(not_run, LEASE_A, SETTLE_DEAD, OUTCOME_DEAD);
 	/* Kept for successes too, when asked for, and then also where the handler wrote the success. */
-	item(settled, LEASE_A, SETTLE_SUCCEED, OUTCOME_SUCCEEDED)->ledger = true;
+	s = item(settled, LEASE_A, SETTLE_SUCCEED, OUTCOME_SUCCEEDED);
+	s->ledger = s->ledger_success = true;
 	ok(write_all(false));
 	assert_string_equal(ask("SELECT CONCAT_WS('|', claim_no, outcome, attempt, lease_id, worker, TIMESTAMPDIFF(SECOND, "
 				"started_at, finished_at), exit_code, "
@@ -294,6 +295,34 @@ static void test_ledger_rows_are_complete(void **state)
 			    "11111");
 	assert_int_equal(results[2], SETTLE_BY_HANDLER);
 	assert_string_equal(ask(ATTEMPTS, settled), "1|succeeded");
+}
+
+/* However the process ended after its handler had settled the job: the row stays, and a ledger of everything has one success, also
+ * when the batch is sent again. A job that its handler gave up is left alone too. */
+static void test_ledger_of_what_handlers_settled(void **state)
+{
+	static const enum settle_action actions[] = {SETTLE_SUCCEED, SETTLE_RETRY, SETTLE_DEAD, SETTLE_RELEASE};
+	uint64_t ids[COUNT(actions)], given_up = add_running(LEASE_A, "state='dead', last_error='own'");
+	struct settlement *s;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(actions); i++) {
+		ids[i] = add_running(LEASE_A, "state='succeeded', result='own'");
+		s = item(ids[i], LEASE_A, actions[i], actions[i] == SETTLE_SUCCEED ? OUTCOME_SUCCEEDED : OUTCOME_RETRY);
+		s->ledger = s->ledger_success = true;
+	}
+	s = item(given_up, LEASE_A, SETTLE_SUCCEED, OUTCOME_SUCCEEDED);
+	s->ledger = s->ledger_success = true;
+	ok(write_all(true)); /* as after a first try that failed before it wrote anything */
+	for (size_t i = 0; i < COUNT(actions) + 1; i++)
+		assert_int_equal(results[i], SETTLE_BY_HANDLER);
+	for (size_t i = 0; i < COUNT(actions); i++) {
+		assert_row(ids[i], "state, result", "succeeded|own");
+		assert_string_equal(ask(ATTEMPTS, ids[i]), "1|succeeded");
+	}
+	assert_row(given_up, "state, last_error", "dead|own");
+	ok(write_all(true));
+	assert_int_equal(ask_number("SELECT COUNT(*) FROM job_attempts"), COUNT(actions));
 }
 
 static void test_result_and_error(void **state)
@@ -428,6 +457,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_strangers_in_a_batch_of_successes, store_test_empty, forget),
 		cmocka_unit_test_setup_teardown(test_a_stranger_in_a_mixed_batch, store_test_empty, forget),
 		cmocka_unit_test_setup_teardown(test_ledger_rows_are_complete, store_test_empty, forget),
+		cmocka_unit_test_setup_teardown(test_ledger_of_what_handlers_settled, store_test_empty, forget),
 		cmocka_unit_test_setup_teardown(test_result_and_error, store_test_empty, forget),
 		cmocka_unit_test_setup_teardown(test_undecodable_text_is_the_rows_own_fault, store_test_empty, forget),
 		cmocka_unit_test_setup_teardown(test_an_oversize_result_is_refused_before_it_is_sent, store_test_empty, forget),

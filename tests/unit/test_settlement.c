@@ -111,6 +111,7 @@ static void test_decide(void **state)
 		assert_string_equal(outcome_name(s->outcome), outcome_name(table[i].outcome));
 		assert_int_equal(s->delay_ms, table[i].delay_ms);
 		assert_int_equal(s->ledger, table[i].ledger);
+		assert_int_equal(s->ledger_success, table[i].ledger_all);
 		assert_string_equal(s->cause, table[i].says);
 		settlement_free(s);
 	}
