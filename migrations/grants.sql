@@ -1,6 +1,6 @@
 -- Leasehold: the four roles, for MariaDB 10.6 and later, and MySQL 8.0.13 and later.
 --
--- Apply it after 0001_jobs.sql as an account that may create roles; it names the database `leasehold` throughout (change it here if yours has another name).
+-- Apply it after the numbered files as an account that may create roles; it names the database `leasehold` throughout (change it here if yours has another name).
 -- It may be applied again at any time. Nobody has a role yet afterwards: README.md shows how to make an account and give it one.
 
 CREATE ROLE IF NOT EXISTS leasehold_worker, leasehold_producer, leasehold_handler, leasehold_reader;
@@ -12,6 +12,7 @@ GRANT UPDATE (state, run_at, attempt, max_attempts, claim_no, slot_wait, lease_i
 	ON leasehold.jobs TO leasehold_worker;
 -- Rows of the ledger are written once: neither changed nor deleted.
 GRANT SELECT, INSERT ON leasehold.job_attempts TO leasehold_worker;
+GRANT SELECT, INSERT, UPDATE ON leasehold.job_steps TO leasehold_worker;
 GRANT SELECT ON leasehold.job_queues TO leasehold_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON leasehold.job_workers TO leasehold_worker;
 GRANT SELECT ON leasehold.leasehold_schema TO leasehold_worker;

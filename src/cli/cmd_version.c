@@ -3,7 +3,7 @@
 #include "cli/output.h"
 #include "cli/table.h"
 #include "config/conf.h"
-#include "store/store.h"
+#include "store/instance_store.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -70,6 +70,16 @@ static int version_options_text(void)
 	return status;
 }
 
+/* The files that this build cannot work without. */
+static json_t *version_migrations(void)
+{
+	json_t *files = json_array();
+
+	for (size_t i = 0; i < instance_store_needed_count; i++)
+		(void)json_array_append_new(files, json_string(instance_store_needed[i].file));
+	return files;
+}
+
 static int version_run(struct cli *cli, int argc, char **argv)
 {
 	bool options = false;
@@ -83,8 +93,9 @@ static int version_run(struct cli *cli, int argc, char **argv)
 	if (options)
 		return cli->json ? version_options_json() : version_options_text();
 	if (cli->json)
-		return output_json(json_pack("{ss, si}", "version", PACKAGE_VERSION, "schema", STORE_SCHEMA_VERSION));
-	printf("leasehold %s (schema %d)\n", PACKAGE_VERSION, STORE_SCHEMA_VERSION);
+		return output_json(json_pack("{ss, si, so}", "version", PACKAGE_VERSION, "schema",
+					     (int)instance_store_schema_version(), "migrations", version_migrations()));
+	printf("leasehold %s (schema %u)\n", PACKAGE_VERSION, instance_store_schema_version());
 	return CLI_OK;
 }
 

@@ -20,7 +20,7 @@ enum output_kind { OUTPUT_TEXT, OUTPUT_NUMBER, OUTPUT_PERCENT, OUTPUT_TIME, OUTP
 static const char *const output_numbers[] = {
 	"id",        "priority",  "attempt", "max_attempts", "claim_no", "timeout_ms", "lease_ms", "reclaims", "orphan_streak",
 	"exit_code", "signal",  "max_rss_kb",   "cpu_ms",   "pid",        "threads",  "running",  "ready",
-	"scheduled", "dead",      "jobs",    "oldest_s",     "seen_s",   "attempts",   NULL,
+	"scheduled", "dead",      "jobs",    "oldest_s",     "seen_s",   "attempts",   "bytes",    NULL,
 };
 
 static bool output_ends(const char *name, const char *end)

@@ -68,13 +68,20 @@ struct job *job_new(void)
 	return calloc(1, sizeof(struct job));
 }
 
+void job_drop_steps(struct job *job)
+{
+	for (size_t i = 0; i < job->step_count; i++)
+		free(job->steps[i].data);
+	free(job->steps);
+	job->steps = NULL;
+	job->step_count = 0;
+}
+
 void job_free(struct job *job)
 {
 	if (job == NULL)
 		return;
-	for (size_t i = 0; i < job->step_count; i++)
-		free(job->steps[i].data);
-	free(job->steps);
+	job_drop_steps(job);
 	free(job->payload);
 	free(job);
 }

@@ -39,6 +39,7 @@ struct job_step {
 	char name[JOB_STEP_NAME_MAX + 1];
 	char *data; /* JSON text, NUL-terminated */
 	size_t data_len;
+	uint32_t seq; /* orders them by their first saving */
 };
 
 /* One claimed job: the values of its row at claim time, immutable from then on. Whoever holds the pointer owns it; job_free
@@ -63,10 +64,13 @@ struct job {
 	size_t payload_len;
 	struct job_step *steps; /* in the order in which they were first saved; NULL when there are none */
 	size_t step_count;
+	uint32_t step_no; /* the job's latest saving: the next one has a greater number */
+	bool steps_unfit; /* more was saved than a handler may be given: the job must not run */
 };
 
 struct job *job_new(void); /* zeroed; NULL without memory */
 void job_free(struct job *job); /* takes job, which may be NULL */
+void job_drop_steps(struct job *job); /* frees its steps */
 
 /* The attempts a job may start: the row's own, else the handler's setting, else the default of 10. 0 stands for "not set". */
 unsigned int job_max_attempts(unsigned int row, unsigned int handler);

@@ -106,6 +106,15 @@ enum db_class admin_store_attempts(struct db *db, uint64_t id, struct db_rows **
 			 id, (uint64_t)ADMIN_ATTEMPTS_MAX);
 }
 
+/* Twice as many as handlers may save, whatever else is there. */
+enum db_class admin_store_steps(struct db *db, uint64_t id, struct db_rows **rows, struct fault *f)
+{
+	return db_queryf(db, rows, f,
+			 "SELECT name, claim_no, saved_at, OCTET_LENGTH(data) AS bytes, data FROM job_steps FORCE INDEX (PRIMARY) "
+			 "WHERE job_id=%u ORDER BY seq, name LIMIT %u",
+			 id, (uint64_t)2 * JOB_STEPS_MAX);
+}
+
 /* A page of the claim index alone. */
 static enum db_class admin_select_page(struct db *db, const struct job_filter *filter, struct admin_cursor *cursor, uint64_t *ids,
 				       size_t *count, struct fault *f)

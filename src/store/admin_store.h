@@ -33,6 +33,8 @@ enum db_class admin_store_list(struct db *db, const struct job_filter *filter, s
 enum db_class admin_store_show(struct db *db, uint64_t id, struct db_rows **rows, struct fault *f) LH_MUST_CHECK;
 /* The job's ledger, oldest first. */
 enum db_class admin_store_attempts(struct db *db, uint64_t id, struct db_rows **rows, struct fault *f) LH_MUST_CHECK;
+/* The steps that were saved for it, in the order of first saving: name, claim_no, saved_at, bytes, data. */
+enum db_class admin_store_steps(struct db *db, uint64_t id, struct db_rows **rows, struct fault *f) LH_MUST_CHECK;
 /* Where a bulk command goes on: after this row, in claim order. Starts as {0}. */
 struct admin_cursor {
 	bool set;

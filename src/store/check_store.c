@@ -43,7 +43,8 @@ static enum db_class check_schema(struct check *c)
 	return class;
 }
 
-static const char *const check_tables[] = { "leasehold_schema", "jobs", "job_attempts", "job_queues", "job_slots", "job_workers" };
+static const char *const check_tables[] = { "leasehold_schema", "jobs",      "job_attempts", "job_queues",
+					    "job_slots",        "job_steps", "job_workers" };
 #define CHECK_TABLES (sizeof(check_tables) / sizeof(check_tables[0]))
 
 /* Only the tables that this account may touch are listed, so one that is missing here need not be missing there. */
@@ -92,6 +93,7 @@ static const struct check_index check_indexes[] = {
 	{ "jobs", "active_key", "kind,active_key", true },
 	{ "job_attempts", "PRIMARY", "job_id,claim_no,outcome", true },
 	{ "job_queues", "PRIMARY", "queue", true },
+	{ "job_steps", "PRIMARY", "job_id,name", true },
 	{ "job_workers", "PRIMARY", "worker", true },
 };
 #define CHECK_INDEXES (sizeof(check_indexes) / sizeof(check_indexes[0]))
@@ -131,6 +133,26 @@ static enum db_class check_all_indexes(struct check *c)
 		class = check_one_index(c, &check_indexes[i], &good);
 	if (class == DB_OK && good == CHECK_INDEXES)
 		check_ok(c, "index", "all %u are there", good);
+	return class;
+}
+
+/* Steps that outlive their job would be given to another one, should its number ever be used again. */
+static enum db_class check_foreign_key(struct check *c)
+{
+	struct db_rows *rows = NULL;
+	enum db_class class =
+		db_queryf(c->db, &rows, c->fault,
+			  "SELECT COUNT(*) FROM information_schema.referential_constraints WHERE "
+			  "constraint_schema=DATABASE() AND table_name='job_steps' AND referenced_table_name='jobs' AND "
+			  "delete_rule='CASCADE'");
+
+	if (class == DB_OK && db_rows_next(rows) && db_u64(rows, 0) == 0)
+		check_warn(c, "foreign key",
+			   "saved steps do not go with their job: ALTER TABLE job_steps ADD CONSTRAINT job_steps_job FOREIGN KEY "
+			   "(job_id) REFERENCES jobs (id) ON DELETE CASCADE");
+	else if (class == DB_OK)
+		check_ok(c, "foreign key", "saved steps go with their job");
+	db_rows_free(rows);
 	return class;
 }
 
@@ -469,9 +491,10 @@ static enum db_class check_probes(struct check *c, const struct check_probe *pro
 enum db_class check_store_run(struct db *db, check_say say, void *arg, struct fault *f)
 {
 	static const struct check_probe probes[] = {
-		{ "server", check_server },           { "schema", check_schema },           { "engine", check_engines },
-		{ "index", check_all_indexes },       { "variables", check_variables_all }, { "route", check_route },
-		{ "matched rows", check_found_rows }, { "plan", check_plan_statements },    { "grants", check_plan_excess },
+		{ "server", check_server },      { "schema", check_schema },           { "engine", check_engines },
+		{ "index", check_all_indexes },  { "foreign key", check_foreign_key }, { "variables", check_variables_all },
+		{ "route", check_route },        { "matched rows", check_found_rows }, { "plan", check_plan_statements },
+		{ "grants", check_plan_excess },
 	};
 	struct fault own = { .code = LH_OK };
 	struct check c = { .db = db, .say = say, .arg = arg, .fault = f == NULL ? &own : f, .least = CHECK_OK };

@@ -3,54 +3,84 @@
 
 #include "base/utf8.h"
 
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 /* VARCHAR(1024), in bytes: whatever the characters are, this many fit. */
 #define INSTANCE_STORE_QUEUES_MAX 1024
 
-/* By the schema version that each makes. */
-static const char *const instance_store_migrations[] = {"", "0001_jobs.sql"};
+const struct instance_migration instance_store_needed[] = {
+	{ 1, "0001_jobs.sql" },
+	{ 3, "0003_steps.sql" },
+	{ 4, "0004_unique_hold.sql" },
+};
+const size_t instance_store_needed_count = sizeof(instance_store_needed) / sizeof(instance_store_needed[0]);
 
-static enum db_class instance_store_judge(unsigned int version, unsigned int compatible_from, struct fault *f)
+unsigned int instance_store_schema_version(void)
 {
-	if (version < STORE_SCHEMA_VERSION) {
-		(void)fault_set(f, LH_ERR_INPUT, "the database has schema version %u, this leasehold needs %u: apply migrations/%s",
-				version, STORE_SCHEMA_VERSION, instance_store_migrations[version + 1]);
-		return DB_SCHEMA;
-	}
-	if (compatible_from > STORE_SCHEMA_VERSION) {
+	return instance_store_needed[instance_store_needed_count - 1].version;
+}
+
+/* What a database says of itself. */
+struct instance_schema {
+	unsigned int newest, compatible_from;
+	bool has[sizeof(instance_store_needed) / sizeof(instance_store_needed[0])];
+};
+
+static enum db_class instance_store_judge(const struct instance_schema *s, struct fault *f)
+{
+	char missing[256] = "";
+	size_t len = 0;
+
+	if (s->compatible_from > instance_store_schema_version()) {
 		(void)fault_set(f, LH_ERR_INPUT,
 				"the database has schema version %u, which serves versions from %u on, and this leasehold was made "
 				"for %u: install a newer leasehold",
-				version, compatible_from, STORE_SCHEMA_VERSION);
+				s->newest, s->compatible_from, instance_store_schema_version());
 		return DB_SCHEMA;
 	}
-	return DB_OK;
+	for (size_t i = 0; i < instance_store_needed_count; i++)
+		if (!s->has[i] && len < sizeof(missing))
+			len += (size_t)snprintf(missing + len, sizeof(missing) - len, "%smigrations/%s", len > 0 ? ", " : "",
+						instance_store_needed[i].file);
+	if (len == 0)
+		return DB_OK;
+	(void)fault_set(f, LH_ERR_INPUT, "the schema of the database is not complete for this leasehold (%u): apply %s",
+			instance_store_schema_version(), missing);
+	return DB_SCHEMA;
+}
+
+static void instance_store_note(struct instance_schema *s, unsigned int version, unsigned int compatible_from)
+{
+	if (version > s->newest)
+		s->newest = version;
+	if (compatible_from > s->compatible_from)
+		s->compatible_from = compatible_from;
+	for (size_t i = 0; i < instance_store_needed_count; i++)
+		s->has[i] = s->has[i] || instance_store_needed[i].version == version;
 }
 
 enum db_class instance_store_check_schema(struct db *db, unsigned int *version, struct fault *f)
 {
-	unsigned int found = 0, compatible_from = 0;
+	struct instance_schema schema = { .newest = 0 };
 	struct db_rows *rows;
 	struct fault mine;
-	enum db_class c =
-		db_queryf(db, &rows, &mine, "SELECT version, compatible_from FROM leasehold_schema ORDER BY version DESC LIMIT 1");
+	enum db_class c = db_queryf(db, &rows, &mine, "SELECT version, compatible_from FROM leasehold_schema");
 
+	while (c == DB_OK && db_rows_next(rows))
+		instance_store_note(&schema, (unsigned int)db_u64(rows, 0), (unsigned int)db_u64(rows, 1));
 	if (c == DB_OK) {
-		if (db_rows_next(rows)) {
-			found = (unsigned int)db_u64(rows, 0);
-			compatible_from = (unsigned int)db_u64(rows, 1);
-		}
-		c = instance_store_judge(found, compatible_from, f);
+		c = instance_store_judge(&schema, f);
 	} else if (f != NULL) {
 		*f = mine;
 		if (c == DB_SCHEMA)
 			fault_prefix(f, "this database is not set up for leasehold: apply migrations/%s",
-				     instance_store_migrations[1]);
+				     instance_store_needed[0].file);
 	}
 	db_rows_free(rows);
 	if (version != NULL)
-		*version = found;
+		*version = schema.newest;
 	return c;
 }
 

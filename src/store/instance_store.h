@@ -4,8 +4,18 @@
 
 #include "store/store.h"
 
-/* LH_OK-like check that this build can work on the schema: DB_SCHEMA with a text that names the missing migration or the too new
- * schema. *version may be NULL. */
+/* The migrations that this build cannot work without, in their order. A database may have others. */
+struct instance_migration {
+	unsigned int version;
+	const char *file;
+};
+extern const struct instance_migration instance_store_needed[];
+extern const size_t instance_store_needed_count;
+/* The newest of them: what `leasehold version` calls the schema, and what a newer schema has to be compatible with. */
+unsigned int instance_store_schema_version(void);
+
+/* LH_OK-like check that this build can work on the schema: DB_SCHEMA with a text that names the missing migrations or the too new
+ * schema. *version, the newest one that was applied, may be NULL. */
 enum db_class instance_store_check_schema(struct db *db, unsigned int *version, struct fault *f) LH_MUST_CHECK;
 
 struct instance_row {

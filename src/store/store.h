@@ -7,9 +7,6 @@
 #include "base/random.h"
 #include "db/db.h"
 
-/* The schema this build needs, and the newest one whose compatible_from it reaches is also accepted. */
-#define STORE_SCHEMA_VERSION 1
-
 /* Room for locked_by and its like: VARCHAR(128) of utf8mb4, and a NUL. */
 #define STORE_WORKER_BYTES (128 * 4 + 1)
 

@@ -57,12 +57,16 @@ class Database:
                     pass  # it has gone by itself
 
     def migrate(self):
-        for script in sorted(MIGRATIONS.glob("[0-9]*.sql")):
-            self.server.client(script.read_text(), NAME)
+        self.apply_migrations()
         if not getattr(self.server, "has_accounts", False):
             self.server.client((MIGRATIONS / "grants.sql").read_text(), NAME)
             self._make_accounts()
             self.server.has_accounts = True
+
+    def apply_migrations(self, pattern="[0-9]*.sql"):
+        """The numbered files, in their order, as often as one likes."""
+        for script in sorted(MIGRATIONS.glob(pattern)):
+            self.server.client(script.read_text(), NAME)
 
     def _make_accounts(self):
         default = "SET DEFAULT ROLE {role} FOR {user}" if self.server.is_mariadb else "SET DEFAULT ROLE {role} TO {user}"

@@ -82,8 +82,8 @@ def test_overview_and_help(binary):
         assert done.stdout.startswith(f"usage: leasehold [-c FILE] {command}")
         assert all(re.search(rf"\b{status}\b", done.stdout.split("Exit status:")[1]) for status in (0, 1, 64, 69, 78))
     assert leasehold().returncode == 64
-    assert re.fullmatch(r"leasehold \S+ \(schema 1\)\n", leasehold("--version").stdout)
-    assert set(json.loads(leasehold("version", "--json").stdout)) == {"version", "schema"}
+    assert re.fullmatch(r"leasehold \S+ \(schema [3-9]\)\n", leasehold("--version").stdout)
+    assert set(json.loads(leasehold("version", "--json").stdout)) == {"version", "schema", "migrations"}
 
 
 def test_manual_has_every_command_and_option(binary):
@@ -275,6 +275,14 @@ def test_show(site):
     assert "payload\n    line 1\n    line 2\\x1b[31m\n" in text and "exit status 3" in text
     job = json.loads(site.cli("show", id, "--json").stdout)
     assert (job["payload"], job["result"], job["attempts"][0]["exit_code"]) == ("line 1\nline 2\x1b[31m", None, 3)
+    assert job["steps"] == [] and "STEP" not in text
+    site.database.sql("INSERT INTO job_steps (job_id, name, seq, save_no, claim_no, data) VALUES (%s, 'shipped', 2, 2, 1, 'null'), "
+                      "(%s, 'charged', 1, 5, 1, %s)", id, id, '{"id":"ch_1\x1b[31m"}')
+    text = site.cli("show", id).stdout
+    assert [line.split()[0] for line in text.split("STEP")[1].splitlines()[1:3]] == ["charged", "shipped"] and '{"id":"ch_1\\x1b[31m"}' in text
+    steps = json.loads(site.cli("show", id, "--json").stdout)["steps"]
+    assert [(step["name"], step["claim_no"], step["bytes"], step["data"]) for step in steps] \
+        == [("charged", 1, 18, '{"id":"ch_1\x1b[31m"}'), ("shipped", 1, 4, "null")] and steps[0]["saved_at"].endswith("Z")
     done = site.cli("show", id + 1, check=False)
     assert done.returncode == 1 and f"no job {id + 1}" in done.stderr
 

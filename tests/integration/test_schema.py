@@ -1,11 +1,13 @@
 """The tables as a DBA and a producer meet them, and the daemon on a schema that is not its own."""
+import json
+
 import pymysql
 import pytest
 
 from harness.database import AUDIT, MIGRATIONS, NAME
 from harness.waiting import until
 
-FIRST, *LATER = (path.read_text() for path in sorted(MIGRATIONS.glob("[0-9]*.sql")))
+TABLES = ("jobs", "job_attempts", "job_queues", "job_workers", "job_slots", "job_steps")
 
 
 @pytest.fixture
@@ -15,8 +17,7 @@ def hostile(site):
     try:
         site.database.drop_connection()
         site.server.client(f"DROP DATABASE {NAME}; CREATE DATABASE {NAME} CHARACTER SET latin1")
-        for migration in (FIRST, *LATER):
-            site.server.client(migration, NAME)
+        site.database.apply_migrations()
         site.server.client(AUDIT, NAME)
         yield site
     finally:
@@ -24,10 +25,18 @@ def hostile(site):
         site.database.drop_connection()
 
 
+@pytest.fixture
+def unmigrated(site):
+    """An empty database; the accounts are there."""
+    site.database.drop_connection()
+    site.server.client(f"DROP DATABASE {NAME}; CREATE DATABASE {NAME} CHARACTER SET utf8mb4")
+    return site
+
+
 def test_tables_made_under_hostile_defaults(hostile):
     """BR-53: every string column names its charset, and text of four bytes makes the whole way."""
     columns = hostile.database.sql("SELECT column_name c, character_set_name s FROM information_schema.columns WHERE table_schema=%s AND table_name IN "
-                                   "('jobs', 'job_attempts', 'job_queues', 'job_workers', 'job_slots')", NAME)
+                                   f"{TABLES}", NAME)
     assert {row["s"] for row in columns} == {None, "ascii", "utf8mb4"}
     hostile.start()
     text = "žluťoučký 👍"
@@ -38,27 +47,57 @@ def test_tables_made_under_hostile_defaults(hostile):
 
 def test_migrations_again_and_while_work_is_done(site):
     """BR-93: applying them twice changes nothing, also under load, and after a half was applied."""
-    before = site.database.sql("SHOW CREATE TABLE jobs")
+    def definitions():
+        return [site.database.sql(f"SHOW CREATE TABLE {table}")[0]["Create Table"].split(" AUTO_INC")[0] for table in TABLES]
+
+    before, versions = definitions(), site.database.sql("SELECT version, compatible_from FROM leasehold_schema ORDER BY version")
     site.start()
     ids = site.database.enqueue("sh", 60, payload="sleep 0.1")
     for _ in range(3):
-        for migration in (FIRST, *LATER):
-            site.server.client(migration, NAME)
+        site.database.apply_migrations()
         site.server.client((MIGRATIONS / "grants.sql").read_text(), NAME)
     site.database.wait(ids, "succeeded", 15)
-    assert site.database.sql("SHOW CREATE TABLE jobs")[0]["Create Table"].split(" AUTO_INC")[0] == before[0]["Create Table"].split(" AUTO_INC")[0]
-    assert site.database.value("SELECT SUM(attempt) FROM jobs") == 60
-    assert site.database.value("SELECT COUNT(*) FROM leasehold_schema") == 1 + len(LATER)
-    site.server.client("DROP TABLE job_slots; ALTER TABLE jobs DROP KEY unique_hold; DELETE FROM leasehold_schema", NAME)
-    for migration in (FIRST, *LATER):
-        site.server.client(migration, NAME)
-    assert site.database.sql("SHOW CREATE TABLE jobs")[0]["Create Table"].split(" AUTO_INC")[0] == before[0]["Create Table"].split(" AUTO_INC")[0]
-    assert site.database.value("SELECT COUNT(*) FROM job_slots") == 0
+    assert definitions() == before and site.database.value("SELECT SUM(attempt) FROM jobs") == 60
+    assert site.database.sql("SELECT version, compatible_from FROM leasehold_schema ORDER BY version") == versions
+    for half in ("DROP TABLE job_slots, job_steps; ALTER TABLE jobs DROP KEY unique_hold; DELETE FROM leasehold_schema",
+                 "DELETE FROM leasehold_schema WHERE version IN (3, 4)"):
+        site.server.client(half, NAME)
+        site.database.apply_migrations()
+        assert definitions() == before and [row["version"] for row in site.database.sql("SELECT version FROM leasehold_schema ORDER BY version")] \
+            == [row["version"] for row in versions]
+
+
+def test_a_database_of_the_first_version(unmigrated):
+    """BR-92, BR-93: the daemon says which files are missing and what to do; once they are applied every row that was there is taken care of."""
+    site = unmigrated
+    site.database.apply_migrations("0001*.sql")
+    site.server.client(AUDIT, NAME)
+    waiting = [site.database.enqueue("note"), site.database.enqueue("note", run_in=0.5), site.database.enqueue("note", state="running")]
+    site.database.sql("UPDATE jobs SET lease_id=UUID(), locked_by='a former version', locked_at=UTC_TIMESTAMP(6), lease_ms=1000, attempt=1, claim_no=1, "
+                      "claimed_at=UTC_TIMESTAMP(6) WHERE state='running'")
+    at_rest = [site.database.enqueue("note", state=state) for state in ("succeeded", "dead", "cancelled")]
+    a = site.daemon()
+    a.may_fail = True
+    a.spawn()
+    assert a.wait_exit(10) == 78
+    assert "migrations/0003_steps.sql" in a.log() and "0001" not in a.log() and "0002" not in a.log(), a.log()
+    told = site.cli("check", check=False)
+    assert told.returncode == 78 and "FAIL schema: " in told.stdout and "migrations/0003_steps.sql" in told.stdout
+    told = site.cli("show", waiting[0], check=False)
+    assert told.returncode == 78 and "migrations/0003_steps.sql" in told.stderr
+    needed = json.loads(site.cli("version", "--json").stdout)
+    assert needed["migrations"] == ["0001_jobs.sql", "0003_steps.sql", "0004_unique_hold.sql"]
+    site.database.apply_migrations()
+    a.may_fail = False
+    a.start(site.database)
+    site.database.wait(waiting, "succeeded", 10)
+    assert [site.database.state(id) for id in at_rest] == ["succeeded", "dead", "cancelled"]
+    assert all(not site.runs.starts(id) for id in at_rest)
 
 
 @pytest.mark.parametrize("change, works", [
     ("DELETE FROM leasehold_schema", False), ("DROP TABLE leasehold_schema", False),
-    ("INSERT INTO leasehold_schema (version, compatible_from) VALUES (77, 77)", False),
+    ("INSERT INTO leasehold_schema (version, compatible_from) VALUES (77, 70)", False),
     ("INSERT INTO leasehold_schema (version, compatible_from) VALUES (77, 1)", True)],
     ids=["no version", "no table", "too new", "newer but compatible"])
 def test_a_schema_that_is_not_the_daemons_own(site, change, works):
@@ -71,7 +110,7 @@ def test_a_schema_that_is_not_the_daemons_own(site, change, works):
         site.database.wait(site.database.enqueue("note"), "succeeded")
     else:
         assert a.wait_exit(10) == 78
-        assert "0001" in a.log() or "7" in a.log(), a.log()
+        assert "0001" in a.log() or "77" in a.log(), a.log()
         assert "migration" in a.log() or "schema" in a.log()
 
 

@@ -65,12 +65,12 @@ int store_test_client(const char *name, const char *file)
 
 void store_test_migrate(const char *name)
 {
-	glob_t found;
+	glob_t files;
 
-	assert_int_equal(glob(store_test_path("migrations/[0-9]*.sql"), 0, NULL, &found), 0);
-	for (size_t i = 0; i < found.gl_pathc; i++)
-		assert_int_equal(store_test_client(name, found.gl_pathv[i]), 0);
-	globfree(&found);
+	assert_int_equal(glob(store_test_path("migrations/[0-9]*.sql"), 0, NULL, &files), 0);
+	for (size_t i = 0; i < files.gl_pathc; i++)
+		assert_int_equal(store_test_client(name, files.gl_pathv[i]), 0);
+	globfree(&files);
 }
 
 static void open_db(struct db *db)

@@ -40,7 +40,7 @@ struct db *store_test_new_db(struct database_settings *settings, const char *use
 
 /* Runs a script with the stock client. name: the database, or NULL. Returns its exit status. */
 int store_test_client(const char *name, const char *file);
-void store_test_migrate(const char *name); /* every numbered migration, in order */
+void store_test_migrate(const char *name);         /* all numbered files, in their order */
 const char *store_test_path(const char *relative); /* below the source tree; static */
 
 /* A statement by somebody else, which must succeed; and the first value that one answers ("NULL" for NULL or no row): valid

@@ -35,9 +35,9 @@ static enum db_class check_start(struct db *db)
 
 static void test_all_is_well(void **state)
 {
-	static const char *const subjects[] = { "server",    "schema",  "engine",       "index",        "isolation",
-						"time zone", "session", "packet",       "wait_timeout", "binlog",
-						"writer",    "route",   "matched rows", "plan",         "grants" };
+	static const char *const subjects[] = { "server",    "schema",  "engine", "index",        "foreign key", "isolation",
+						"time zone", "session", "packet", "wait_timeout", "binlog",      "writer",
+						"route",     "plan",    "grants", "matched rows" };
 	char line[64];
 
 	(void)state;
@@ -104,6 +104,35 @@ static void test_unique_key_that_is_not_unique(void **state)
 	assert_said("FAIL index: jobs.active_key is (kind,active_key): it has to be unique (kind,active_key)");
 }
 
+static void test_steps_that_do_not_go_with_their_job(void **state)
+{
+	(void)state;
+	run("ALTER TABLE job_steps DROP FOREIGN KEY job_steps_job, DROP PRIMARY KEY, ADD PRIMARY KEY (name, job_id)");
+	ok(check(t.db));
+	run("ALTER TABLE job_steps DROP PRIMARY KEY, ADD PRIMARY KEY (job_id, name), ADD CONSTRAINT job_steps_job FOREIGN KEY "
+	    "(job_id) "
+	    "REFERENCES jobs (id) ON DELETE CASCADE");
+	assert_said("warn foreign key: saved steps do not go with their job: ALTER TABLE job_steps ADD CONSTRAINT");
+	assert_said("FAIL index: job_steps.PRIMARY is unique (name,job_id)");
+	assert_said("FAIL plan: the reading of steps uses no index instead of the index PRIMARY");
+	ok(check(t.db));
+	assert_said("ok foreign key");
+	assert_not_said("FAIL");
+}
+
+static void test_table_of_steps_that_is_missing(void **state)
+{
+	enum db_class class;
+
+	(void)state;
+	run("RENAME TABLE job_steps TO away");
+	class = check_start(t.db);
+	run("RENAME TABLE away TO job_steps");
+	assert_int_equal(class, DB_OK);
+	assert_said("FAIL plan: the saving of a step does not fit the schema");
+	assert_said("FAIL plan: the reading of steps does not fit the schema");
+}
+
 static void test_engine(void **state)
 {
 	(void)state;
@@ -166,6 +195,7 @@ static const char *const worker_grants[] = {
 	"SELECT ON job_queues",
 	"SELECT ON leasehold_schema",
 	"SELECT, INSERT, UPDATE, DELETE ON job_workers",
+	"SELECT, INSERT, UPDATE ON job_steps",
 	"SELECT, INSERT ON job_attempts",
 	"INSERT (queue, kind, priority, run_at, payload, max_attempts, timeout_ms, unique_key, unique_hold_until, traceparent, "
 	"enqueued_by) ON jobs",
@@ -205,6 +235,13 @@ static void test_missing_privileges(void **state)
 	end_account(db);
 	assert_int_equal(start, DB_OK);
 	assert_said("FAIL grants: not permitted to write the ledger");
+	assert_not_said("step");
+	db = account(worker_grants, COUNT(worker_grants) - 4);
+	start = check_start(db);
+	end_account(db);
+	assert_int_equal(start, DB_OK);
+	assert_said("FAIL grants: the saving of a step is not permitted");
+	assert_said("FAIL grants: the reading of steps is not permitted");
 }
 
 static void test_missing_column_privilege(void **state)
@@ -318,6 +355,8 @@ int main(void)
 		cmocka_unit_test_setup(test_plans_with_many_rows, store_test_empty),
 		cmocka_unit_test_setup(test_index_that_is_missing_or_other, store_test_empty),
 		cmocka_unit_test_setup(test_unique_key_that_is_not_unique, store_test_empty),
+		cmocka_unit_test_setup(test_steps_that_do_not_go_with_their_job, store_test_empty),
+		cmocka_unit_test_setup(test_table_of_steps_that_is_missing, store_test_empty),
 		cmocka_unit_test_setup(test_engine, store_test_empty),
 		cmocka_unit_test_setup(test_schema_that_is_missing_or_too_new, store_test_empty),
 		cmocka_unit_test_setup(test_least_privileges_are_enough, store_test_empty),

@@ -80,7 +80,7 @@ static void assert_schema(enum db_class expected, const char *in_text)
 	if (in_text != NULL)
 		assert_non_null(strstr(t.fault.text, in_text));
 	else
-		assert_true(version >= STORE_SCHEMA_VERSION);
+		assert_true(version >= instance_store_schema_version());
 }
 
 static void test_schema_versions(void **state)
@@ -89,11 +89,32 @@ static void test_schema_versions(void **state)
 	assert_schema(DB_OK, NULL);
 	run("INSERT INTO leasehold_schema (version, compatible_from) VALUES (7, 1)");
 	assert_schema(DB_OK, NULL);
-	run("UPDATE leasehold_schema SET compatible_from=2 WHERE version=7");
+	run("UPDATE leasehold_schema SET compatible_from=%u WHERE version=7", (uint64_t)instance_store_schema_version());
+	assert_schema(DB_OK, NULL);
+	run("UPDATE leasehold_schema SET compatible_from=compatible_from + 1 WHERE version=7");
+	assert_schema(DB_SCHEMA, "install a newer leasehold");
+	/* That it is too new is said first: what is missing besides may be part of the newer one. */
+	run("DELETE FROM leasehold_schema WHERE version <> 7");
 	assert_schema(DB_SCHEMA, "install a newer leasehold");
 	run("DELETE FROM leasehold_schema");
 	assert_schema(DB_SCHEMA, "0001_jobs.sql");
-	run("INSERT INTO leasehold_schema (version, compatible_from) VALUES (1, 1)");
+	/* Each that is needed is missed by its name, all at once, and no other is. */
+	run("INSERT INTO leasehold_schema (version, compatible_from) VALUES (2, 1), (7, 1)");
+	assert_schema(DB_SCHEMA, instance_store_needed[0].file);
+	for (size_t i = 0; i < instance_store_needed_count; i++)
+		assert_non_null(strstr(t.fault.text, instance_store_needed[i].file));
+	assert_null(strstr(t.fault.text, "0002"));
+	for (size_t i = 0; i < instance_store_needed_count; i++) {
+		run("INSERT INTO leasehold_schema (version, compatible_from) VALUES (%u, 1)",
+		    (uint64_t)instance_store_needed[i].version);
+		if (i + 1 == instance_store_needed_count)
+			break;
+		assert_schema(DB_SCHEMA, instance_store_needed[i + 1].file);
+		assert_null(strstr(t.fault.text, instance_store_needed[i].file));
+	}
+	/* Optional ones may be missing. */
+	run("DELETE FROM leasehold_schema WHERE version IN (2, 7)");
+	assert_schema(DB_OK, NULL);
 	run("RENAME TABLE leasehold_schema TO elsewhere");
 	assert_schema(DB_SCHEMA, "0001_jobs.sql");
 	assert_int_equal(t.fault.number, 1146);

@@ -8,6 +8,7 @@
 #include "store/promote_store.h"
 #include "store/recover_store.h"
 #include "store/settle_store.h"
+#include "store/step_store.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,58 +82,133 @@ static void remember_definition(const char *database, const char *table)
 		memmove(counter, strchr(counter + 1, ' '), strlen(strchr(counter + 1, ' ')) + 1);
 }
 
+static const char *const tables[] = { "jobs",      "job_attempts", "job_queues",      "job_slots",
+				      "job_steps", "job_workers",  "leasehold_schema" };
+
+static void assert_same_definitions(const char *database, const char *other)
+{
+	char here[sizeof(definition)];
+
+	for (size_t i = 0; i < COUNT(tables); i++) {
+		remember_definition(database, tables[i]);
+		memcpy(here, definition, sizeof(here));
+		remember_definition(other, tables[i]);
+		assert_string_equal(definition, here);
+	}
+}
+
+/* Another database with the tables of all files, to compare with. */
+static const char *model_database(void)
+{
+	static char name[80];
+
+	snprintf(name, sizeof(name), "%s_model", t.settings.name);
+	run("DROP DATABASE IF EXISTS %r", name);
+	run("CREATE DATABASE %r CHARACTER SET utf8mb4", name);
+	store_test_migrate(name);
+	return name;
+}
+
 static void test_applied_twice(void **state)
 {
-	char before[sizeof(definition)];
-	uint64_t id = add_job(NULL);
+	const char *model = model_database();
+	uint64_t id = add_running(LEASE_A, NULL), versions = ask_number("SELECT COUNT(*) FROM leasehold_schema");
 
 	(void)state;
-	remember_definition(t.settings.name, "jobs");
-	memcpy(before, definition, sizeof(before));
+	run("INSERT INTO job_steps (job_id, name, seq, save_no, claim_no, data) VALUES (%u, 'charged', 1, 1, 1, '{}')", id);
 	store_test_migrate(t.settings.name);
-	remember_definition(t.settings.name, "jobs");
-	assert_string_equal(definition, before);
-	assert_row(id, "state", "ready");
-	assert_string_equal(ask("SELECT GROUP_CONCAT(version ORDER BY version) FROM leasehold_schema WHERE version IN (1, 4) AND "
-				"compatible_from=1"),
-			    "1,4");
-	/* Interrupted half-way, and run again. */
+	assert_same_definitions(model, t.settings.name);
+	assert_row(id, "state", "running");
+	assert_int_equal(ask_number("SELECT COUNT(*) FROM job_steps"), 1);
+	assert_int_equal(ask_number("SELECT COUNT(*) FROM leasehold_schema"), versions);
+	assert_string_equal(ask("SELECT MAX(compatible_from) FROM leasehold_schema"), "1");
+	/* Interrupted half-way, and run again: after each of their statements there is less or more of this. */
 	run("DROP TABLE job_slots");
 	run("ALTER TABLE jobs DROP KEY unique_hold");
 	run("DELETE FROM leasehold_schema");
 	store_test_migrate(t.settings.name);
-	remember_definition(t.settings.name, "jobs");
-	assert_string_equal(definition, before);
-	assert_string_equal(ask("SELECT COUNT(*) FROM job_slots"), "0");
-	/* The key is there, its version is not on record yet. */
-	run("DELETE FROM leasehold_schema WHERE version=4");
+	assert_int_equal(ask_number("SELECT COUNT(*) FROM leasehold_schema"), versions);
+	run("DELETE FROM leasehold_schema WHERE version IN (3, 4)");
 	store_test_migrate(t.settings.name);
-	assert_string_equal(ask("SELECT compatible_from FROM leasehold_schema WHERE version=4"), "1");
+	assert_int_equal(ask_number("SELECT COUNT(*) FROM job_steps"), 1);
+	run("DROP TABLE job_steps");
+	run("DELETE FROM leasehold_schema WHERE version=3");
+	store_test_migrate(t.settings.name);
+	assert_int_equal(ask_number("SELECT COUNT(*) FROM leasehold_schema"), versions);
+	assert_same_definitions(model, t.settings.name);
+	run("DROP DATABASE %r", model);
+}
+
+/* BR-92: the first version's tables with a row in every state; after the migration all that was there is as it was. */
+static void test_migrated_with_rows_in_every_state(void **state)
+{
+	static const char *const states[] = { "ready", "scheduled", "running", "succeeded", "dead", "cancelled" };
+	char name[80];
+
+	(void)state;
+	snprintf(name, sizeof(name), "%s_old", t.settings.name);
+	run("CREATE DATABASE %r CHARACTER SET utf8mb4", name);
+	assert_int_equal(store_test_client(name, store_test_path("migrations/0001_jobs.sql")), 0);
+	for (size_t i = 0; i < COUNT(states); i++)
+		run("INSERT INTO %r.jobs SET kind='test', state=%s, claim_no=3, lease_id='" LEASE_A "', unique_key=%s", name,
+		    states[i], states[i]);
+	run("CREATE TABLE %r.before_it SELECT * FROM %r.jobs", name, name);
+	store_test_migrate(name);
+	assert_int_equal(
+		ask_number("SELECT COUNT(*) FROM (SELECT * FROM %r.jobs UNION SELECT * FROM %r.before_it) alike", name, name),
+		COUNT(states));
+	assert_int_equal(ask_number("SELECT COUNT(*) FROM %r.job_steps", name), 0);
+	run("DROP DATABASE %r", name);
+}
+
+static void test_steps_need_the_first(void **state)
+{
+	char name[80];
+
+	(void)state;
+	snprintf(name, sizeof(name), "%s_bare", t.settings.name);
+	run("CREATE DATABASE %r", name);
+	assert_non_null(
+		strstr(refusal(name, store_test_path("migrations/0003_steps.sql")), "Apply 0001_jobs.sql to this database first"));
+	assert_string_equal(ask("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema=%s", name), "0");
+	assert_int_equal(store_test_client(name, store_test_path("migrations/0001_jobs.sql")), 0);
+	run("CREATE TABLE %r.job_steps (id INT, name INT)", name);
+	assert_non_null(strstr(refusal(name, store_test_path("migrations/0003_steps.sql")),
+			       "Another application has a table named job_steps"));
+	assert_string_equal(ask("SELECT COUNT(*) FROM %r.leasehold_schema WHERE version=3", name), "0");
+	run("DROP DATABASE %r", name);
+	assert_non_null(strstr(refusal(NULL, store_test_path("migrations/0003_steps.sql")), "Apply 0001_jobs.sql"));
 }
 
 /* BR-53: latin1, no strict mode, a time zone: the same tables come of it, and the session gets its settings back. */
 static void test_hostile_defaults(void **state)
 {
-	static const char *const tables[] = {"jobs", "job_attempts", "job_queues", "job_slots", "job_workers", "leasehold_schema"};
 	static const char *const more[] = {
-		"-- Leasehold, migration 0001", "SET NAMES latin1; SET SESSION sql_mode='', time_zone='+05:00'; -- ",
+		"-- Leasehold, migration 000",
+		"SET NAMES latin1; SET SESSION sql_mode='', time_zone='+05:00', foreign_key_checks=0; -- ",
 		"SESSION collation_connection = @leasehold_collation;",
-		"SESSION collation_connection = @leasehold_collation; CREATE TABLE after SELECT @@sql_mode AS a, @@time_zone AS b,"
-		" @@character_set_client AS c, @@character_set_results AS d, @@collation_connection AS e;",
-		NULL};
-	char here[sizeof(definition)], name[80];
+		"SESSION collation_connection = @leasehold_collation; DROP TABLE IF EXISTS after; CREATE TABLE after SELECT "
+		"@@sql_mode AS a,"
+		" @@time_zone AS b, @@character_set_client AS c, @@character_set_results AS d, @@collation_connection AS e,"
+		" @@foreign_key_checks AS f;",
+		NULL
+	};
+	static const char *const files[] = { "migrations/0001_jobs.sql", "migrations/0003_steps.sql" };
+	const char *model = model_database();
+	char name[80];
 
 	(void)state;
 	snprintf(name, sizeof(name), "%s_hostile", t.settings.name);
 	run("CREATE DATABASE %r CHARACTER SET latin1", name);
-	assert_int_equal(store_test_client(name, edited("migrations/0001_jobs.sql", more)), 0);
-	store_test_migrate(name);
-	for (size_t i = 0; i < COUNT(tables); i++) {
-		remember_definition(t.settings.name, tables[i]);
-		memcpy(here, definition, sizeof(here));
-		remember_definition(name, tables[i]);
-		assert_string_equal(definition, here);
+	for (size_t i = 0; i < COUNT(files); i++) {
+		assert_int_equal(store_test_client(name, edited(files[i], more)), 0);
+		assert_string_equal(ask("SELECT CONCAT_WS('|', a, b, c, d, LEFT(e, 6), f) FROM %r.after", name),
+				    "|+05:00|latin1|latin1|latin1|0");
 	}
+	/* Whatever other files add. */
+	store_test_migrate(name);
+	assert_same_definitions(model, name);
+	run("DROP DATABASE %r", model);
 	assert_string_equal(ask("SELECT CONCAT_WS('|', a, b, c, d, e) FROM %r.after", name),
 			    "|+05:00|latin1|latin1|latin1_swedish_ci");
 	assert_string_equal(ask("SELECT COUNT(*) FROM information_schema.columns WHERE table_schema=%s AND table_name <> 'after' "
@@ -300,10 +376,12 @@ static void test_worker_role(void **state)
 	struct database_settings settings;
 	struct db *db = as_role(&settings, "worker");
 	uint64_t id = add_job(NULL), n;
+	struct step_row step = { .lease = LEASE_A, .name = "charged", .data = "{}", .data_len = 2, .save_no = 1 };
+	struct job claimed = { .id = 0 }, *claimed_list = &claimed;
 	uint32_t lease_ms;
 	int64_t number;
 	size_t count;
-	bool taken;
+	bool taken, saved = false;
 
 	(void)state;
 	held.id = id;
@@ -317,6 +395,14 @@ static void test_worker_role(void **state)
 	ok(lease_store_renew(db, &held, 1, &n, &t.fault));
 	ok(lease_store_read(db, &held, 1, &seen, &count, &t.fault));
 	ok(settle_store_progress(db, id, LEASE_A, 5, "x", &t.fault));
+	step.id = claimed.id = id;
+	for (int i = 0; i < 2; i++) {
+		ok(step_store_save(db, &step, 1, &saved, &t.fault));
+		assert_true(saved);
+	}
+	ok(step_store_read(db, &claimed_list, 1, &t.fault));
+	assert_int_equal(claimed.step_count, 1);
+	job_drop_steps(&claimed);
 	item = new_settlement(id, LEASE_A, SETTLE_RETRY, OUTCOME_RETRY, "x");
 	buf_adds(&item->error, "x");
 	ok(settle_store_write(db, &item, 1, "w", false, &result, &t.fault));
@@ -355,6 +441,7 @@ static void test_worker_role_beside_the_daemon(void **state)
 	assert_int_equal(db_execf(db, NULL, &t.fault, "DELETE FROM jobs"), DB_DENIED);
 	assert_int_equal(db_execf(db, NULL, &t.fault, "UPDATE job_attempts SET cause='changed'"), DB_DENIED);
 	assert_int_equal(db_execf(db, NULL, &t.fault, "DELETE FROM job_attempts"), DB_DENIED);
+	assert_int_equal(db_execf(db, NULL, &t.fault, "DELETE FROM job_steps"), DB_DENIED);
 	assert_int_equal(db_execf(db, NULL, &t.fault, "CREATE TABLE more (id INT)"), DB_DENIED);
 	drop_role_user(db, &settings);
 }
@@ -401,6 +488,7 @@ static void test_handler_role(void **state)
 	assert_int_equal(db_execf(db, NULL, &t.fault, "UPDATE jobs SET lease_id='x' WHERE id=%u", id), DB_DENIED);
 	assert_int_equal(db_execf(db, NULL, &t.fault, "INSERT INTO jobs SET kind='x'"), DB_DENIED);
 	assert_int_equal(db_queryf(db, &rows, &t.fault, "SELECT payload FROM jobs"), DB_DENIED);
+	assert_int_equal(db_queryf(db, &rows, &t.fault, "SELECT data FROM job_steps"), DB_DENIED);
 	drop_role_user(db, &settings);
 }
 
@@ -412,7 +500,7 @@ static void test_reader_role(void **state)
 
 	(void)state;
 	ok(db_queryf(db, &rows, &t.fault,
-		     "SELECT * FROM jobs, job_attempts, job_queues, job_slots, job_workers, leasehold_schema"));
+		     "SELECT * FROM jobs, job_attempts, job_queues, job_slots, job_steps, job_workers, leasehold_schema"));
 	db_rows_free(rows);
 	assert_int_equal(db_execf(db, NULL, &t.fault, "UPDATE jobs SET priority=1"), DB_DENIED);
 	drop_role_user(db, &settings);
@@ -422,6 +510,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_applied_twice, store_test_empty),
+		cmocka_unit_test_setup(test_migrated_with_rows_in_every_state, store_test_empty),
+		cmocka_unit_test_setup(test_steps_need_the_first, store_test_empty),
 		cmocka_unit_test_setup(test_hostile_defaults, store_test_empty),
 		cmocka_unit_test_setup(test_refusals, store_test_empty),
 		cmocka_unit_test_setup(test_what_a_producer_says, store_test_empty),

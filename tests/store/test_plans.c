@@ -7,6 +7,7 @@
 #include "store/promote_store.h"
 #include "store/recover_store.h"
 #include "store/settle_store.h"
+#include "store/step_store.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +59,9 @@ static void listen(void)
 	run("SET GLOBAL general_log=1");
 }
 
+/* The table that a statement's plan is about. */
+static const char *explained = "jobs";
+
 /* EXPLAINs one statement: every table in it by this key (or one of several), and never sorted. most: rows that may be looked at. */
 static void assert_plan(const char *statement, const char *key, uint64_t most)
 {
@@ -84,7 +88,7 @@ static void assert_plan(const char *statement, const char *key, uint64_t most)
 			else if (strcmp(db_column_name(rows, i), "rows") == 0)
 				rows_text = db_text(rows, i, NULL);
 		}
-		if (table == NULL || strcmp(table, "jobs") != 0)
+		if (table == NULL || strcmp(table, explained) != 0)
 			continue;
 		seen++;
 		if (used == NULL || strstr(key, used) == NULL ||
@@ -108,8 +112,8 @@ static size_t assert_plans(const char *key, uint64_t most)
 	run("SET GLOBAL general_log=0");
 	ok(db_queryf(t.other, &rows, &t.fault,
 		     "SELECT CONVERT(argument USING utf8mb4) FROM mysql.general_log WHERE thread_id=%u AND command_type='Query'"
-		     " AND argument LIKE '%%jobs %%'",
-		     db_identity(t.db)->session));
+		     " AND argument LIKE '%%%r %%'",
+		     db_identity(t.db)->session, explained));
 	while (db_rows_next(rows)) {
 		db_copy(rows, 0, statement, sizeof(statement));
 		assert_plan(statement, key, most);
@@ -196,6 +200,47 @@ static void test_held_rows(void **state)
 	}
 }
 
+/* Half of the jobs have steps, with values that lie outside their rows; others' lie before and after. */
+static void test_steps(void **state)
+{
+	char data[2000];
+	struct step_row row = { .lease = LEASE_A, .data = data, .data_len = sizeof(data), .save_no = 1 };
+	struct job jobs[CHUNK] = { { .id = 0 } }, *list[CHUNK];
+	uint64_t before;
+	bool saved;
+
+	(void)state;
+	take_running();
+	memset(data, '7', sizeof(data));
+	run("INSERT INTO job_steps (job_id, name, seq, save_no, claim_no, data) SELECT id, 'charged', 1, 1, 1, REPEAT('x', 3000) "
+	    "FROM jobs"
+	    " WHERE id %% 2 = 0");
+	ask("ANALYZE TABLE job_steps");
+	row.id = ids[0];
+	row.name = "new";
+	listen();
+	ok(step_store_save(t.db, &row, 1, &saved, &t.fault));
+	assert_true(saved);
+	ok(step_store_save(t.db, &row, 1, &saved, &t.fault));
+	assert_int_equal(assert_plans("PRIMARY", 1), 2);
+	for (size_t i = 0; i < CHUNK; i++) {
+		jobs[i].id = ids[i];
+		list[i] = &jobs[i];
+	}
+	explained = "job_steps";
+	for (size_t n = 1; n <= CHUNK; n *= 10) {
+		listen();
+		before = reads();
+		ok(step_store_read(t.db, list, n, &t.fault));
+		/* A step down the tree for each job, and its rows. */
+		assert_in_range(reads() - before, n, 3 * n + 10);
+		assert_int_equal(assert_plans("PRIMARY", 2 * n), 1);
+		for (size_t i = 0; i < n; i++)
+			job_drop_steps(&jobs[i]);
+	}
+	explained = "jobs";
+}
+
 static void test_settlements(void **state)
 {
 	static const enum settle_action actions[] = {SETTLE_SUCCEED, SETTLE_RETRY, SETTLE_SNOOZE, SETTLE_RELEASE, SETTLE_DEAD};
@@ -276,6 +321,7 @@ int main(void)
 		cmocka_unit_test_setup(test_claim_scan, fill),
 		cmocka_unit_test(test_claim_writes),
 		cmocka_unit_test(test_held_rows),
+		cmocka_unit_test(test_steps),
 		cmocka_unit_test(test_settlements),
 		cmocka_unit_test(test_recovery),
 		cmocka_unit_test(test_promotion),
