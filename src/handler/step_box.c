@@ -103,6 +103,7 @@ struct step *step_new(struct step_box *box, const struct job *job, const char *n
 	memcpy(step->data, data, data_len);
 	step->data[data_len] = '\0';
 	step->data_len = data_len;
+	step->out.kind = OUTGOING_STEP;
 	step->id = job->id;
 	step->claim_no = job->claim_no;
 	memcpy(step->lease, job->lease, sizeof(step->lease));
@@ -130,13 +131,13 @@ void step_answer(struct step *step, const char *why)
 
 	step->saved = why == NULL;
 	snprintf(step->why, sizeof(step->why), "%s", why == NULL ? "" : why);
-	step->link.next = NULL;
+	step->out.link.next = NULL;
 	pthread_mutex_lock(&box->lock);
 	closed = box->closed;
 	last = --box->away == 0;
 	if (!closed) {
-		*box->last = &step->link;
-		box->last = &step->link.next;
+		*box->last = &step->out.link;
+		box->last = &step->out.link.next;
 		(void)!write(box->bell, &ring, sizeof(ring));
 	}
 	pthread_mutex_unlock(&box->lock);

@@ -6,8 +6,8 @@
 #ifndef LEASEHOLD_HANDLER_STEP_BOX_H
 #define LEASEHOLD_HANDLER_STEP_BOX_H
 
-#include "base/fifo.h"
 #include "model/job.h"
+#include "model/outgoing.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,10 +16,11 @@
 struct step_box;
 
 struct step {
-	struct fifo_link link; /* first */
+	struct outgoing out; /* first */
 	uint64_t id;
 	char lease[UUID_TEXT_LEN + 1];
 	uint32_t claim_no;
+	uint32_t save_no; /* set by whoever gives it to the completer: grows with every step of the job */
 	char name[JOB_STEP_NAME_MAX + 1];
 	char *data; /* JSON text */
 	size_t data_len;

@@ -32,6 +32,7 @@ struct settlement *settlement_new(const struct job *job, size_t result_limit, si
 
 	if (s == NULL)
 		return NULL;
+	s->out.kind = OUTGOING_SETTLEMENT;
 	s->id = job->id;
 	memcpy(s->lease, job->lease, sizeof(s->lease));
 	memcpy(s->kind, job->kind, sizeof(s->kind));

@@ -5,10 +5,10 @@
 #define LEASEHOLD_MODEL_SETTLEMENT_H
 
 #include "base/buf.h"
-#include "base/fifo.h"
 #include "model/backoff.h"
 #include "model/job.h"
 #include "model/outcome.h"
+#include "model/outgoing.h"
 #include "model/trace.h"
 
 /* The shapes of the closing UPDATE. Each re-states id, lease and state='running'. Those that go back to ready or scheduled
@@ -26,7 +26,7 @@ enum settle_action {
 const char *settle_action_name(enum settle_action action); /* "succeed", "retry" ... */
 
 struct settlement {
-	struct fifo_link link; /* first */
+	struct outgoing out; /* first */
 	uint64_t id;
 	char lease[UUID_TEXT_LEN + 1];
 	char kind[JOB_KIND_MAX + 1];

@@ -4,6 +4,7 @@
 #include "base/random.h"
 #include "model/scan.h"
 #include "store/claim_store.h"
+#include "store/step_store.h"
 #include "worker/about.h"
 #include "worker/handback.h"
 #include "worker/heartbeat.h"
@@ -68,14 +69,6 @@ static void claimer_take(void *arg, struct job *job)
 {
 	struct claimer *c = arg;
 
-	char trace[TRACE_ID_LEN + 1];
-
-	if (!inflight_won(c->role.instance->inflight, job->id, job->lease)) { /* read twice: handed over already */
-		job_free(job);
-		return;
-	}
-	if (trace_parse(job->traceparent, trace))
-		inflight_set_trace(c->role.instance->inflight, job->id, job->lease, trace);
 	c->taken[c->ours++] = job;
 }
 
@@ -94,13 +87,57 @@ static int claimer_job_by_id(const void *a, const void *b)
 	return claimer_find(&(*x)->id, b);
 }
 
+/* Gives the jobs that had holders before us the steps that those saved; first claims cost nothing. Jobs whose steps could not be
+ * read are dropped again: they stay as they are in the register, and the claim is read back once more. */
+static enum db_class claimer_read_steps(struct claimer *c, struct fault *f)
+{
+	struct job **again = c->ordered; /* free until the jobs are put in order */
+	size_t count = 0, kept = 0;
+	enum db_class class;
+
+	for (size_t i = 0; i < c->ours; i++)
+		if (c->taken[i]->claim_no > 1)
+			again[count++] = c->taken[i];
+	class = step_store_read(c->role.session.db, again, count, f);
+	if (class == DB_OK)
+		return DB_OK;
+	for (size_t i = 0; i < c->ours; i++) {
+		if (c->taken[i]->claim_no > 1)
+			job_free(c->taken[i]);
+		else
+			c->taken[kept++] = c->taken[i];
+	}
+	c->ours = kept;
+	return class;
+}
+
+/* Those that were read are ours from now on. One that was read before has been handed over already. */
+static void claimer_win(struct claimer *c)
+{
+	struct inflight *inflight = c->role.instance->inflight;
+	char trace[TRACE_ID_LEN + 1];
+	size_t kept = 0;
+
+	for (size_t i = 0; i < c->ours; i++) {
+		struct job *job = c->taken[i];
+
+		if (!inflight_won(inflight, job->id, job->lease)) {
+			job_free(job);
+			continue;
+		}
+		if (trace_parse(job->traceparent, trace))
+			inflight_set_trace(inflight, job->id, job->lease, trace);
+		c->taken[kept++] = job;
+	}
+	c->ours = kept;
+}
+
 /* To the workers in the order of the scan: the answer came in the order of ids, and what waits here must not overtake the more
  * urgent. All are put in order first, because a job that was handed over may be done, and gone, at any moment. */
 static void claimer_hand_over(struct claimer *c)
 {
 	size_t n = 0;
 
-	qsort(c->taken, c->ours, sizeof(*c->taken), claimer_job_by_id);
 	for (size_t i = 0; i < c->row_count && n < c->ours; i++) {
 		struct job *const *found = bsearch(&c->rows[i].id, c->taken, c->ours, sizeof(*c->taken), claimer_find);
 
@@ -148,13 +185,18 @@ static enum db_class claimer_resolve(struct claimer *c, struct fault *f)
 	struct claimer_claim *claim = &c->claim;
 	struct instance *in = c->role.instance;
 	enum db_end end = claimer_end_lost_session(c, f);
-	enum db_class class;
+	enum db_class class, steps;
 
 	if (end == DB_END_FAILED)
 		return DB_GONE;
 	c->ours = 0;
 	class = claim_store_read(c->role.session.db, claim->ids, claim->n, claim->lease, (uint32_t)in->lease_ms, claimer_take, c,
 				 f);
+	qsort(c->taken, c->ours, sizeof(*c->taken), claimer_job_by_id);
+	steps = claimer_read_steps(c, class == DB_OK ? f : NULL);
+	if (class == DB_OK)
+		class = steps;
+	claimer_win(c);
 	claimer_hand_over(c); /* also what came before a failure: it is ours, and its time runs */
 	if (class != DB_OK)
 		return class;

@@ -3,13 +3,14 @@
 #include "base/clock.h"
 #include "store/settle_store.h"
 #include "worker/about.h"
+#include "worker/checkpoint.h"
 #include "worker/handback.h"
 #include "worker/role.h"
 
 #include <stddef.h>
 #include <stdlib.h>
 
-#define COMPLETER_BATCH 100
+#define COMPLETER_BATCH CHECKPOINT_MOST
 #define COMPLETER_LINGER_MS 2
 #define COMPLETER_PROGRESS_MS 1000
 #define COMPLETER_NOTES 32
@@ -19,6 +20,7 @@ struct completer {
 	struct role role; /* first. Its gate is stopped when it is time to give up */
 	struct gate finished; /* nudged when the thread has written all there was */
 	size_t left;                 /* given up */
+	struct checkpoint steps;
 	int64_t noted_ms; /* when progress was last looked for */
 	struct inflight_note notes[COMPLETER_NOTES];
 };
@@ -88,12 +90,10 @@ static enum db_class completer_try(struct completer *c, struct settlement **item
 				   const struct db_identity *lost, enum settle_result *results, struct fault *f)
 {
 	struct session *session = &c->role.session;
-	enum db_class class = session_connect(session, f);
+	enum db_class class = session_connect_after(session, lost, COMPLETER_END_WAIT_MS, f);
 
 	if (class != DB_OK)
 		return class;
-	if (lost->session != 0 && db_end_session(session->db, lost, COMPLETER_END_WAIT_MS, f) == DB_END_FAILED)
-		return DB_GONE;
 	return settle_store_write(session->db, items, n, c->role.instance->worker, again, results, f);
 }
 
@@ -228,25 +228,64 @@ static void completer_stand_by(struct completer *c)
 	session_outcome(session, class, &f, 0);
 }
 
+/* Steps first: a settlement never goes before a step of its own run. */
+static void completer_take(struct completer *c, struct fifo_link **links, size_t n)
+{
+	struct settlement *items[COMPLETER_BATCH];
+
+	n = checkpoint_save(&c->steps, links, n, items);
+	for (size_t at = 0, fit; at < n; at += fit) {
+		fit = completer_fit(c, items + at, n - at);
+		completer_batch(c, items + at, fit, false, false);
+	}
+}
+
+/* What had to wait for a step that could not be saved at once. */
+static void completer_recall(struct completer *c)
+{
+	struct fifo_link *links[COMPLETER_BATCH];
+	struct fifo_link *item = checkpoint_recall(&c->steps);
+
+	while (item != NULL) {
+		size_t n = 0;
+
+		for (; item != NULL && n < COMPLETER_BATCH; item = item->next)
+			links[n++] = item;
+		completer_take(c, links, n);
+	}
+}
+
+/* It was time to give up while steps were still waiting. */
+static void completer_give_up_waiting(struct completer *c)
+{
+	struct fifo_link *item = checkpoint_give_up(&c->steps);
+
+	while (item != NULL) {
+		struct settlement *s = (struct settlement *)(void *)item;
+
+		item = item->next;
+		completer_give_up(c, &s, 1);
+	}
+}
+
 static void completer_loop(struct role *role)
 {
 	struct completer *c = (struct completer *)role;
 	struct fifo *queue = &role->instance->settlements;
 	struct fifo_link *links[COMPLETER_BATCH];
-	struct settlement *items[COMPLETER_BATCH];
 
-	while (!fifo_closed(queue) || fifo_count(queue) > 0) {
+	while (!fifo_closed(queue) || fifo_count(queue) > 0 || checkpoint_waits(&c->steps)) {
+		int64_t rest_ms = checkpoint_rest_ms(&c->steps, COMPLETER_PROGRESS_MS / 2);
 		size_t n;
 
 		completer_stand_by(c);
-		n = fifo_take(queue, links, COMPLETER_BATCH, COMPLETER_PROGRESS_MS / 2, COMPLETER_LINGER_MS);
-		for (size_t i = 0; i < n; i++)
-			items[i] = (struct settlement *)(void *)links[i];
-		for (size_t at = 0, fit; at < n; at += fit) {
-			fit = completer_fit(c, items + at, n - at);
-			completer_batch(c, items + at, fit, false, false);
-		}
+		n = fifo_take(queue, links, COMPLETER_BATCH, rest_ms, COMPLETER_LINGER_MS);
+		completer_take(c, links, n);
+		completer_recall(c);
 		completer_progress(c);
+		/* A closed queue does not wait, but what was put aside has to. */
+		if (n == 0 && checkpoint_waits(&c->steps) && !gate_wait(&role->gate, fifo_closed(queue) ? rest_ms : 0))
+			completer_give_up_waiting(c);
 	}
 	gate_nudge(&c->finished);
 }
@@ -278,5 +317,6 @@ struct role *completer_new(struct instance *in)
 	if (c == NULL)
 		return NULL;
 	gate_init(&c->finished);
+	checkpoint_init(&c->steps, &c->role);
 	return &c->role;
 }

@@ -48,7 +48,7 @@ void handback_job(struct instance *in, const struct job *job, enum settle_action
 	buf_adds(&s->error, action == SETTLE_DEAD || action == SETTLE_CANCEL ? cause : "");
 	snprintf(s->cause, sizeof(s->cause), "%s", cause);
 	if (inflight_settle(in->inflight, job->id, job->lease, &state)) {
-		fifo_push(&in->settlements, &s->link);
+		fifo_push(&in->settlements, &s->out.link);
 		return;
 	}
 	settlement_free(s);

@@ -52,6 +52,17 @@ enum db_class session_connect(struct session *s, struct fault *f)
 	return DB_OK;
 }
 
+enum db_class session_connect_after(struct session *s, const struct db_identity *lost, int64_t wait_ms, struct fault *f)
+{
+	enum db_class c = session_connect(s, f);
+
+	if (c != DB_OK)
+		return c;
+	if (lost->session != 0 && db_end_session(s->db, lost, wait_ms, f) == DB_END_FAILED)
+		return DB_GONE;
+	return DB_OK;
+}
+
 static void session_tell(struct session *s, enum db_class c, const struct fault *f)
 {
 	int64_t now = clock_mono_ms();

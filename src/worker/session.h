@@ -36,6 +36,10 @@ void session_end(struct session *s);
 
 /* Makes sure that there is a connection. Anything but DB_OK goes to session_outcome, like the failure of a statement. */
 enum db_class session_connect(struct session *s, struct fault *f) LH_MUST_CHECK;
+/* The same, and ends the session *lost (none when its number is 0), of which something is in doubt; waits at most wait_ms for its
+ * end. */
+enum db_class session_connect_after(struct session *s, const struct db_identity *lost, int64_t wait_ms,
+				    struct fault *f) LH_MUST_CHECK;
 /* After a unit of work: notes success, or tells of the failure and closes what is of no use any more. Returns how long to wait:
  * ok_wait_ms after a success, else the pause before the next try. */
 int64_t session_outcome(struct session *s, enum db_class c, const struct fault *f, int64_t ok_wait_ms);

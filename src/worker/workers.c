@@ -19,6 +19,7 @@
 #define WORKER_TELL_MS 10000
 #define WORKER_PAUSE_MS 1000
 #define WORKER_CAUSE_MAX 512 /* room in last_error beside the tail of stderr */
+#define WORKER_STEPS_UNFIT "its rows in job_steps are more than a handler may save, so it cannot resume"
 
 struct workers {
 	struct pool *pool;
@@ -35,6 +36,7 @@ struct worker_run {
 	struct settings *settings;
 	unsigned int max_attempts;
 	enum inflight_go go; /* why it was not started, when it was not */
+	uint32_t step_no;    /* of the latest step that was given to the completer */
 };
 
 struct workers *workers_new(struct pool *pool, size_t threads)
@@ -77,6 +79,14 @@ static void worker_progress_hook(void *owner, double percent, const char *note)
 	inflight_progress(r->instance->inflight, r->job->id, r->job->lease, percent, note);
 }
 
+static void worker_step_hook(void *owner, struct step *step)
+{
+	struct worker_run *r = owner;
+
+	step->save_no = ++r->step_no;
+	fifo_push(&r->instance->settlements, &step->out.link);
+}
+
 /* A job that will not be run at all. True when it was dealt with here. */
 static bool worker_refuse(struct worker_run *r)
 {
@@ -107,6 +117,12 @@ static bool worker_refuse(struct worker_run *r)
 			log_warn("job", "job=%llu kind=%s no handler here: jobs of this kind are put back until one appears",
 				 (unsigned long long)job->id, job->kind);
 		handback_job(in, job, SETTLE_PARK, delay, "no handler for this kind");
+		return true;
+	}
+	if (job->steps_unfit) {
+		/* Without them it would do again what it has done. */
+		log_warn("job", "job=%llu kind=%s dead: " WORKER_STEPS_UNFIT, (unsigned long long)job->id, job->kind);
+		handback_job(in, job, SETTLE_DEAD, 0, WORKER_STEPS_UNFIT);
 		return true;
 	}
 	return false;
@@ -234,7 +250,7 @@ static void worker_settle(struct worker_run *r, struct run_report *report)
 	if (s != NULL && (settling || state == INFLIGHT_LOST || (state == INFLIGHT_SETTLED && s->ledger_success))) {
 		if (settling)
 			worker_log(r, s, outcome.cause, report->ran_ms);
-		fifo_push(&in->settlements, &s->link);
+		fifo_push(&in->settlements, &s->out.link);
 		return;
 	}
 	settlement_free(s);
@@ -248,7 +264,7 @@ static void worker_settle(struct worker_run *r, struct run_report *report)
 
 static void worker_job(struct instance *in, struct job *job)
 {
-	struct worker_run r = { .instance = in, .job = job, .settings = instance_settings(in) };
+	struct worker_run r = { .instance = in, .job = job, .settings = instance_settings(in), .step_no = job->step_no };
 	struct run_report report;
 	struct about about;
 	const struct log_context *before = about_job(&about, job);
@@ -263,8 +279,14 @@ static void worker_job(struct instance *in, struct job *job)
 			worker_not_started(&r);
 		} else {
 			const struct run_request request = {
-				.job = job, .handler = r.handler, .max_attempts = r.max_attempts, .runner = in->runner,
-				.hooks = { .owner = &r, .start = worker_start_hook, .progress = worker_progress_hook },
+				.job = job,
+				.handler = r.handler,
+				.max_attempts = r.max_attempts,
+				.runner = in->runner,
+				.hooks = { .owner = &r,
+					   .start = worker_start_hook,
+					   .progress = worker_progress_hook,
+					   .step = worker_step_hook },
 			};
 
 			run_report_init(&report, r.handler);

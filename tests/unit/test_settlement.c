@@ -42,7 +42,7 @@ static void test_new(void **state)
 	struct settlement *s = make();
 
 	(void)state;
-	assert_int_equal(offsetof(struct settlement, link), 0);
+	assert_int_equal(offsetof(struct settlement, out.link), 0);
 	assert_int_equal(s->id, 17);
 	assert_int_equal(s->claim_no, 4);
 	assert_int_equal(s->attempt, 3);
