@@ -83,6 +83,9 @@ static void step_store_refuse(struct job *job)
 	job->steps_unfit = true;
 }
 
+/* With a margin above what handlers may save: where the server refused a smaller value for a name, the handler's own count does not
+ * have the larger one that is still here. */
+#define STEP_STORE_BYTES_MAX (4 * JOB_STEPS_BYTES_MAX)
 /* A number so great has no room after it, and was not counted up by handlers. */
 #define STEP_STORE_NO_MAX (UINT32_MAX / 2)
 
@@ -96,7 +99,7 @@ static bool step_store_take_row(struct job *job, const struct db_rows *rows)
 
 	if (job->steps_unfit)
 		return true;
-	if (data == NULL || job->step_count == JOB_STEPS_MAX || step_store_bytes(job) + len > JOB_STEPS_BYTES_MAX ||
+	if (data == NULL || job->step_count == JOB_STEPS_MAX || step_store_bytes(job) + len > STEP_STORE_BYTES_MAX ||
 	    save_no > STEP_STORE_NO_MAX) {
 		step_store_refuse(job);
 		return true;

@@ -276,7 +276,7 @@ static void test_reading_many_with_some_unfit(void **state)
 	assert_true(save(stranger, LEASE_A, "s", "9", 1));
 	for (size_t i = 1; i < MANY; i++)
 		assert_true(save(jobs[i].id, LEASE_A, "own", i % 2 == 0 ? "2" : "1", (uint32_t)i));
-	/* 2: full to the brim; 3: a name too many; 4: far too many; 5: a byte too many in two; 6: one value too long; 7: a number
+	/* 2: full to the brim; 3: a name too many; 4: far too many; 5: a byte too many in all; 6: one value too long; 7: a number
 	 * at its end. */
 	for (size_t i = 2; i <= 4; i++)
 		run("INSERT INTO job_steps (job_id, name, seq, save_no, claim_no, data) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL"
@@ -288,6 +288,9 @@ static void test_reading_many_with_some_unfit(void **state)
 	run("INSERT INTO job_steps (job_id, name, seq, save_no, claim_no, data) VALUES (%u, 'long', 9, 9, 1, REPEAT('7', 65536)), "
 	    "(%u, 'long', 9, 9, 1, REPEAT('7', 65537)), (%u, 'end', 9, 4294967295, 1, '7')",
 	    jobs[5].id, jobs[6].id, jobs[7].id);
+	run("INSERT INTO job_steps (job_id, name, seq, save_no, claim_no, data) SELECT %u, n, 10, 10, 1, REPEAT('7', 65536) FROM"
+	    " (SELECT 'x' AS n UNION SELECT 'y' UNION SELECT 'z') names",
+	    jobs[5].id);
 	ok(step_store_read(t.db, list, MANY, &t.fault));
 	for (size_t i = 0; i < MANY; i++) {
 		assert_int_equal(jobs[i].steps_unfit, i >= 3 && i <= 7);
