@@ -1,0 +1,48 @@
+"""The six clients: where each is, how it is started, and what its own tools say of it."""
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CLIENTS = ROOT / "clients"
+HANDLERS = Path(__file__).resolve().parent / "handlers"
+
+INTERPRETERS = {
+    "python": ["/usr/bin/python3"],
+    "php": ["php"],
+    "node": ["node"],
+    "perl": ["perl"],
+    "ruby": ["ruby"],
+}
+SUFFIXES = {"python": "py", "php": "php", "node": "js", "perl": "pl", "ruby": "rb", "c": "c"}
+COMPILE = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-std=c99", f"-I{CLIENTS / 'c'}"]
+COMPILERS = {"c": ["cc", "-O2", *COMPILE], "c-sanitized": ["cc", "-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", *COMPILE]}
+SCRIPTED = list(INTERPRETERS)
+LANGUAGES = SCRIPTED + list(COMPILERS)
+
+
+def build(language, source, directory):
+    """The command that runs a source file."""
+    if language in INTERPRETERS:
+        return [*INTERPRETERS[language], source]
+    program = directory / f"{source.stem}-{language}"
+    if not program.exists():
+        tool(*COMPILERS[language], "-o", program, source)
+    return [program]
+
+
+def behave(language):
+    return HANDLERS / f"behave.{SUFFIXES[language.removesuffix('-sanitized')]}"
+
+
+def example(language):
+    return CLIENTS / language / f"example.{SUFFIXES[language]}"
+
+
+def tool(*command):
+    """Runs a tool that must be there and must not complain."""
+    assert shutil.which(str(command[0])), f"{command[0]} is not installed: scripts/packages test"
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
