@@ -49,6 +49,7 @@ def test_the_server_is_away_for_more_than_a_lease(mortal):
     site.database.reconnect()
     for job in site.database.wait(ids, "succeeded", 15):
         assert (job["attempt"], job["reclaims"]) == (2, 1)
+        assert [row["outcome"] for row in site.database.ledger(job["id"])] == ["lease_lapsed"]
 
 
 def test_a_frozen_server(mortal):
