@@ -24,6 +24,7 @@
 #define CGROUP_TEXT_BYTES 4096
 #define CGROUP_PERIOD_US 100000 /* the kernel's own default */
 #define CGROUP_STALE_MS 500     /* how long what a dead runner left may take to end */
+#define CGROUP_LOOK_MS 1000
 #define CGROUP_PAUSE_MS 5
 
 static int cgroup_write(int directory, const char *name, const char *text)
@@ -49,48 +50,6 @@ static void cgroup_read(int directory, const char *name, char *text, size_t size
 		close(fd);
 	}
 	text[n > 0 ? n : 0] = '\0';
-}
-
-static int cgroup_limit(int fd, int64_t memory, int64_t cpu_percent)
-{
-	char text[64];
-	int error = 0;
-
-	if (memory > 0) {
-		snprintf(text, sizeof(text), "%" PRId64, memory);
-		error = cgroup_write(fd, "memory.max", text);
-		/* All of a run or nothing: half a handler is no use to anyone. Kernels before 4.19 kill one process. */
-		(void)cgroup_write(fd, "memory.oom.group", "1");
-	}
-	if (error == 0 && cpu_percent > 0) {
-		snprintf(text, sizeof(text), "%" PRId64 " %d", cpu_percent * (CGROUP_PERIOD_US / 100), CGROUP_PERIOD_US);
-		error = cgroup_write(fd, "cpu.max", text);
-	}
-	return error;
-}
-
-int cgroup_make(const struct cgroup_base *base, uint64_t run, int64_t memory, int64_t cpu_percent, int *fd)
-{
-	char name[CGROUP_NAME_SIZE];
-	int error;
-
-	snprintf(name, sizeof(name), CGROUP_NAME, (int)getpid(), run);
-	if (mkdirat(base->fd, name, 0755) != 0)
-		return errno;
-	*fd = openat(base->fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	error = *fd < 0 ? errno : cgroup_limit(*fd, memory, cpu_percent);
-	if (error != 0) {
-		if (*fd >= 0)
-			close(*fd);
-		*fd = -1;
-		(void)unlinkat(base->fd, name, AT_REMOVEDIR);
-	}
-	return error;
-}
-
-int cgroup_enter(int fd)
-{
-	return cgroup_write(fd, "cgroup.procs", "0");
 }
 
 /* The number of a process; 0 for anything else. */
@@ -159,16 +118,6 @@ static void cgroup_remove_below(int parent, const char *name)
 	(void)unlinkat(parent, name, AT_REMOVEDIR);
 }
 
-void cgroup_remove(const struct cgroup_base *base, uint64_t run, int fd)
-{
-	char name[CGROUP_NAME_SIZE];
-
-	close(fd);
-	snprintf(name, sizeof(name), CGROUP_NAME, (int)getpid(), run);
-	if (unlinkat(base->fd, name, AT_REMOVEDIR) != 0 && errno == EBUSY)
-		cgroup_remove_below(base->fd, name);
-}
-
 /* The runner that made a group of this name; 0 when it is none of ours. */
 static pid_t cgroup_maker(const char *name)
 {
@@ -185,8 +134,21 @@ static pid_t cgroup_maker(const char *name)
 	return cgroup_pid(number);
 }
 
+/* Whether a runner is alive: it is in the leaf, where the dead are not listed, and where a number that has become another's is not
+ * either. */
+static bool cgroup_lives(int base, pid_t runner)
+{
+	char text[CGROUP_TEXT_BYTES], *save = NULL;
+	bool found = false;
+
+	cgroup_read(base, CGROUP_LEAF "/cgroup.procs", text, sizeof(text));
+	for (char *at = strtok_r(text, "\n", &save); at != NULL && !found; at = strtok_r(NULL, "\n", &save))
+		found = cgroup_pid(at) == runner;
+	return found;
+}
+
 /* Returns false when it is not empty yet. */
-static bool cgroup_remove_stale(int base, const char *name)
+static bool cgroup_remove_one(int base, const char *name)
 {
 	int fd = openat(base, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	bool empty;
@@ -201,14 +163,17 @@ static bool cgroup_remove_stale(int base, const char *name)
 	return empty;
 }
 
-/* Those of runners that are dead. Returns false when some are still to come. */
-static bool cgroup_remove_all_stale(int base)
+/* Those of runners that are dead; first: before this one has made any, so that what has its number is a dead one's too. Returns
+ * false when some are still to come. */
+static bool cgroup_remove_stale(struct cgroup_base *base, bool first)
 {
-	int fd = openat(base, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = openat(base->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *entry;
 	bool done = true;
 
+	base->others = false;
+	base->looked_ms = clock_boot_ms();
 	if (directory == NULL) {
 		if (fd >= 0)
 			close(fd);
@@ -217,11 +182,70 @@ static bool cgroup_remove_all_stale(int base)
 	while ((entry = readdir(directory)) != NULL) {
 		pid_t runner = cgroup_maker(entry->d_name);
 
-		if (runner > 1 && kill(runner, 0) != 0 && errno == ESRCH)
-			done = cgroup_remove_stale(base, entry->d_name) && done;
+		if (runner <= 1 || (runner == getpid() && !first))
+			continue;
+		if (runner != getpid() && cgroup_lives(base->fd, runner))
+			base->others = true;
+		else
+			done = cgroup_remove_one(base->fd, entry->d_name) && done;
 	}
+	base->others = base->others || !done;
 	closedir(directory);
 	return done;
+}
+
+static int cgroup_limit(int fd, int64_t memory, int64_t cpu_percent)
+{
+	char text[64];
+	int error = 0;
+
+	if (memory > 0) {
+		snprintf(text, sizeof(text), "%" PRId64, memory);
+		error = cgroup_write(fd, "memory.max", text);
+		/* All of a run or nothing: half a handler is no use to anyone. Kernels before 4.19 kill one process. */
+		(void)cgroup_write(fd, "memory.oom.group", "1");
+	}
+	if (error == 0 && cpu_percent > 0) {
+		snprintf(text, sizeof(text), "%" PRId64 " %d", cpu_percent * (CGROUP_PERIOD_US / 100), CGROUP_PERIOD_US);
+		error = cgroup_write(fd, "cpu.max", text);
+	}
+	return error;
+}
+
+int cgroup_make(struct cgroup_base *base, uint64_t run, int64_t memory, int64_t cpu_percent, int *fd)
+{
+	char name[CGROUP_NAME_SIZE];
+	int error;
+
+	if (base->others && clock_boot_ms() - base->looked_ms >= CGROUP_LOOK_MS)
+		(void)cgroup_remove_stale(base, false);
+	snprintf(name, sizeof(name), CGROUP_NAME, (int)getpid(), run);
+	if (mkdirat(base->fd, name, 0755) != 0)
+		return errno;
+	*fd = openat(base->fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	error = *fd < 0 ? errno : cgroup_limit(*fd, memory, cpu_percent);
+	if (error != 0) {
+		if (*fd >= 0)
+			close(*fd);
+		*fd = -1;
+		(void)unlinkat(base->fd, name, AT_REMOVEDIR);
+	}
+	return error;
+}
+
+int cgroup_enter(int fd)
+{
+	return cgroup_write(fd, "cgroup.procs", "0");
+}
+
+void cgroup_remove(const struct cgroup_base *base, uint64_t run, int fd)
+{
+	char name[CGROUP_NAME_SIZE];
+
+	close(fd);
+	snprintf(name, sizeof(name), CGROUP_NAME, (int)getpid(), run);
+	if (unlinkat(base->fd, name, AT_REMOVEDIR) != 0 && errno == EBUSY)
+		cgroup_remove_below(base->fd, name);
 }
 
 void cgroup_base_open(struct cgroup_base *base)
@@ -238,7 +262,7 @@ void cgroup_base_open(struct cgroup_base *base)
 		log_error("runner", "cannot open the control group %s: %s", directory + 1, strerror(errno));
 		return;
 	}
-	while (!cgroup_remove_all_stale(base->fd) && clock_boot_ms() < until_ms)
+	while (!cgroup_remove_stale(base, true) && clock_boot_ms() < until_ms)
 		(void)poll(NULL, 0, CGROUP_PAUSE_MS);
 }
 

@@ -18,10 +18,13 @@
 
 /* How the runner is told, in its environment: "auto:DIRECTORY", or "always:DIRECTORY" for a group for every run. */
 #define CGROUP_VARIABLE "LEASEHOLD_RUNNER_CGROUP"
+#define CGROUP_LEAF "daemon" /* where the daemon and its runner are, below the instance's group */
 
 struct cgroup_base {
 	int fd; /* the directory; -1: the instance has no groups */
 	bool always;
+	bool others; /* there were groups of other runners, alive or just ending, when it was last looked */
+	int64_t looked_ms;
 };
 
 /* needs: enum settings_groups. Says what stands in the way, for an operator; the process is then where it was. Sets
@@ -34,8 +37,9 @@ enum lh_err cgroup_check(unsigned int needs, struct fault *f) LH_MUST_CHECK;
 void cgroup_base_open(struct cgroup_base *base);
 void cgroup_base_close(struct cgroup_base *base);
 
-/* Makes the group of a run, with its limits (0: none), and opens its directory as *fd. */
-int cgroup_make(const struct cgroup_base *base, uint64_t run, int64_t memory, int64_t cpu_percent, int *fd);
+/* Makes the group of a run, with its limits (0: none), and opens its directory as *fd. Now and then, while there are groups of
+ * other runners, those of dead ones are removed here too: at the start the last one may not have been quite dead. */
+int cgroup_make(struct cgroup_base *base, uint64_t run, int64_t memory, int64_t cpu_percent, int *fd);
 int cgroup_enter(int fd);
 /* SIGKILL to all that is in it, and in groups below it. */
 void cgroup_kill(int fd);

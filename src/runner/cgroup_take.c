@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CGROUP_TAKE_LEAF "daemon" /* where the daemon and its runner are */
 #define CGROUP_TAKE_LIST_BYTES 512
 
 static const struct {
@@ -105,7 +104,7 @@ static enum lh_err cgroup_take_move(const char *directory, struct fault *f)
 	char leaf[PATH_MAX];
 	int error;
 
-	if (snprintf(leaf, sizeof(leaf), "%s/" CGROUP_TAKE_LEAF, directory) >= (int)sizeof(leaf))
+	if (snprintf(leaf, sizeof(leaf), "%s/" CGROUP_LEAF, directory) >= (int)sizeof(leaf))
 		return fault_set(f, LH_ERR_LIMIT, "the name of the control group %s is too long", directory);
 	if (mkdir(leaf, 0755) != 0 && errno != EEXIST)
 		return fault_set_errno(f, errno,
@@ -135,7 +134,7 @@ static enum lh_err cgroup_take_enable(const char *directory, unsigned int needs,
 	if (error == 0)
 		return LH_OK;
 	(void)cgroup_take_write(directory, "cgroup.procs", "0");
-	if (snprintf(leaf, sizeof(leaf), "%s/" CGROUP_TAKE_LEAF, directory) < (int)sizeof(leaf))
+	if (snprintf(leaf, sizeof(leaf), "%s/" CGROUP_LEAF, directory) < (int)sizeof(leaf))
 		(void)rmdir(leaf);
 	return fault_set_errno(f, error, "cannot hand down controllers in the control group %s%s", directory,
 			       error == EBUSY ? ", because other processes are in it: it must be this instance's own" : "");

@@ -26,7 +26,7 @@ static int launch_obstacle(const struct runs *runs, const struct runner_received
 }
 
 /* Returns 0 or errno. A limit that cannot be set is no limit, so then nothing is started. */
-static int launch_group(const struct runs *runs, struct run *run, const struct runner_received *start)
+static int launch_group(struct runs *runs, struct run *run, const struct runner_received *start)
 {
 	const struct runner_command *command = &start->command;
 

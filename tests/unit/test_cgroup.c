@@ -192,6 +192,37 @@ static void test_groups_of_a_dead_runner(void **state)
 	assert_int_equal(access(path, F_OK), -1);
 }
 
+/* In a container that is started again, the new runner often has the number of the old one. */
+static void test_group_of_the_same_number(void **state)
+{
+	char path[PATH_MAX + 128];
+	struct cgroup_base base;
+	int fd = -1;
+
+	(void)state;
+	need_groups();
+	snprintf(path, sizeof(path), "%s/run-%d-7", own, (int)getpid());
+	assert_int_equal(mkdir(path, 0755), 0);
+	cgroup_base_open(&base);
+	assert_true(base.fd >= 0 && base.always);
+	assert_int_equal(access(path, F_OK), -1);
+	assert_int_equal(cgroup_make(&base, 7, 0, 0, &fd), 0);
+	assert_int_equal(access(path, F_OK), 0);
+	assert_true(cgroup_is_empty(fd));
+	assert_int_equal(cgroup_oom_kills(fd), 0);
+	/* Another's, which is alive, is left alone. */
+	assert_int_equal(cgroup_make(&base, 8, 0, 0, &(int){-1}), 0);
+	base.looked_ms = 0;
+	base.others = true;
+	assert_int_equal(cgroup_make(&base, 9, 0, 0, &(int){-1}), 0);
+	assert_int_equal(access(path, F_OK), 0);
+	cgroup_remove(&base, 7, fd);
+	assert_int_equal(access(path, F_OK), -1);
+	cgroup_base_close(&base);
+	cgroup_base_open(&base);
+	cgroup_base_close(&base);
+}
+
 /* A limit that cannot be set is no limit: nothing is started. */
 static void test_limit_that_cannot_be_set(void **state)
 {
@@ -279,6 +310,7 @@ int main(int argc, char **argv)
 		TEST(test_where_the_instance_is),
 		TEST(test_a_group_for_each_run),
 		TEST(test_groups_of_a_dead_runner),
+		TEST(test_group_of_the_same_number),
 		TEST(test_limit_that_cannot_be_set),
 		TEST(test_memory_limit),
 		TEST(test_runner_without_groups),
