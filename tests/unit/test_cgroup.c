@@ -210,7 +210,7 @@ static void test_group_of_the_same_number(void **state)
 	assert_int_equal(access(path, F_OK), 0);
 	assert_true(cgroup_is_empty(fd));
 	assert_int_equal(cgroup_oom_kills(fd), 0);
-	/* Another's, which is alive, is left alone. */
+	/* What it has made itself is left alone when it looks again. */
 	assert_int_equal(cgroup_make(&base, 8, 0, 0, &(int){-1}), 0);
 	base.looked_ms = 0;
 	base.others = true;
