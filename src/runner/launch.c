@@ -90,6 +90,7 @@ void launch_run(struct runs *runs, struct runner_received *start, int64_t now_ms
 		run->number = command->run;
 		run->oom_before = oom_count_about(&runs->oom, now_ms);
 		plan_init(&run->plan, now_ms, command->kill_at_ms, command->timeout_ms, command->grace_ms);
+		run->plan.ask_ms = command->ask_ms;
 		stage = RUNNER_STAGE_GROUP;
 		error = launch_group(runs, run, start);
 	}

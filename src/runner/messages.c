@@ -208,7 +208,7 @@ bool runner_decode(void *bytes, size_t len, struct runner_received *out)
 	if (len < sizeof(out->command))
 		return false;
 	memcpy(&out->command, bytes, sizeof(out->command));
-	if (out->command.grace_ms < 0)
+	if (out->command.grace_ms < 0 || out->command.ask_ms < 0)
 		return false;
 	switch (out->command.verb) {
 	case RUNNER_START:
@@ -217,6 +217,8 @@ bool runner_decode(void *bytes, size_t len, struct runner_received *out)
 		return len == sizeof(out->command);
 	case RUNNER_END:
 		return len == sizeof(out->command) && out->command.reason < END_REASONS;
+	case RUNNER_ASSIGN:
+		return len == sizeof(out->command) && out->command.timeout_ms >= 0;
 	default:
 		return false;
 	}

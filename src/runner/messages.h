@@ -24,7 +24,10 @@ enum runner_fd { RUNNER_FD_STDIN, RUNNER_FD_STDOUT, RUNNER_FD_STDERR, RUNNER_FD_
 enum runner_verb {
 	RUNNER_START = 1,
 	RUNNER_DEADLINE, /* the trust of the lease was moved: kill_at_ms */
-	RUNNER_END       /* TERM now, KILL after grace_ms: reason */
+	RUNNER_END,      /* TERM now, KILL after grace_ms: reason. END_NONE: without asking first */
+	/* The process goes on for something else: from now it is known as next_run, what is sent for its old number changes
+	 * nothing, and its times start anew. Refused once a signal has gone out, and when kill_at_ms has passed. */
+	RUNNER_ASSIGN
 };
 
 struct runner_limits { /* -1 = as inherited; units as setrlimit(2) */
@@ -35,9 +38,13 @@ struct runner_command {
 	uint32_t verb;
 	uint32_t reason;    /* END: enum end_reason */
 	uint64_t run;       /* the daemon's number for this run, never reused */
-	int64_t kill_at_ms; /* START, DEADLINE: CLOCK_BOOTTIME; the group is dead by then. TERM comes grace_ms earlier */
-	int64_t timeout_ms; /* START: from the fork; 0 = none */
-	int64_t grace_ms;   /* START: between TERM and KILL. END: 0 = KILL at once */
+	uint64_t next_run;  /* ASSIGN: as run */
+	int64_t kill_at_ms; /* START, DEADLINE, ASSIGN: CLOCK_BOOTTIME; the group is dead by then. TERM comes grace_ms earlier */
+	int64_t timeout_ms; /* START: from the fork, ASSIGN: from now; 0 = none */
+	int64_t grace_ms;   /* START, ASSIGN: between the begin of the end and KILL. END: 0 = KILL at once */
+	/* START, ASSIGN: at the begin of the end the daemon is told (RUNNER_ENDING), so that it can ask the process to end; TERM
+	 * follows after so long, or after half of grace_ms where that is less. 0 = TERM at once, and nobody is told */
+	int64_t ask_ms;
 	/* START only: */
 	struct runner_limits limits;
 	int64_t group_memory, group_cpu; /* of the run's own control group: bytes, percent of a processor. 0 = none */
@@ -61,7 +68,10 @@ struct runner_start {
 enum runner_news {
 	RUNNER_STARTED = 1, /* pid */
 	RUNNER_NOT_STARTED, /* final; never ran: the deadline had passed (error 0) or it could not be forked (error) */
-	RUNNER_ENDED        /* final; also after a failed exec (error, stage) */
+	RUNNER_ENDED,       /* final; also after a failed exec (error, stage) */
+	RUNNER_ENDING,      /* reason: TERM is near; see ask_ms */
+	RUNNER_ASSIGNED,    /* run: the new number; started_ms */
+	RUNNER_NOT_ASSIGNED /* run: the number that it did not get; the deadline had passed (error 0) or it is being ended */
 };
 
 struct runner_report {
@@ -73,8 +83,9 @@ struct runner_report {
 	uint32_t stage;      /* enum runner_stage */
 	uint32_t group_gone;
 	uint32_t oom;        /* enum run_oom */
-	int64_t started_ms, ended_ms; /* CLOCK_BOOTTIME */
+	int64_t started_ms, ended_ms; /* CLOCK_BOOTTIME; started_ms is that of the last ASSIGN, where there was one */
 	int64_t max_rss_kb, cpu_ms;
+	uint64_t run; /* ENDED, ENDING, ASSIGNED, NOT_ASSIGNED */
 };
 
 enum runner_stage {
@@ -90,7 +101,8 @@ enum runner_stage {
 };
 const char *runner_stage_name(uint32_t stage); /* "fork", "setrlimit", "setuid", "chdir", "execve" ...: static */
 
-/* Tells the run's worker. Never waits (a pipe has room for the two records of a run) and ignores a reader that has gone away. */
+/* Tells the run's worker. Never waits (a pipe has room for hundreds of records, and there are a few for each command) and
+ * ignores a reader that has gone away. */
 void runner_tell(int status_fd, const struct runner_report *report);
 
 /* Sends one command (MSG_DONTWAIT | MSG_NOSIGNAL). LH_ERR_LIMIT: the message is larger than RUNNER_MESSAGE_MAX; LH_ERR_LOST:

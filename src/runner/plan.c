@@ -38,13 +38,33 @@ static int64_t plan_timeout_term_ms(const struct plan *p)
 	return p->timeout_ms > 0 ? plan_add(p->started_ms, p->timeout_ms) : PLAN_NEVER;
 }
 
+static int64_t plan_kill_ms(const struct plan *p)
+{
+	return plan_min(p->kill_at_ms, plan_add(p->end_ms, p->grace_ms));
+}
+
+/* What is left of the grace after the asking stays before KILL, also where the lease cuts the grace short. */
+static int64_t plan_asked_term_ms(const struct plan *p)
+{
+	int64_t ask = plan_min(p->ask_ms, p->grace_ms / 2);
+
+	return plan_add(plan_kill_ms(p), ask - p->grace_ms);
+}
+
+bool plan_is_open(const struct plan *p)
+{
+	return p->phase == PLAN_RUNNING || p->phase == PLAN_ASKED;
+}
+
 int64_t plan_due_ms(const struct plan *p)
 {
 	switch (p->phase) {
 	case PLAN_RUNNING:
 		return plan_min(plan_lease_term_ms(p), plan_timeout_term_ms(p));
+	case PLAN_ASKED:
+		return plan_asked_term_ms(p);
 	case PLAN_ENDING:
-		return plan_min(p->kill_at_ms, plan_add(p->term_ms, p->grace_ms));
+		return plan_kill_ms(p);
 	case PLAN_EMPTYING:
 		return p->look_ms;
 	default:
@@ -53,15 +73,23 @@ int64_t plan_due_ms(const struct plan *p)
 }
 
 /* TERM now, or KILL where no time is left between the two. */
-static enum plan_action plan_begin_end(struct plan *p, enum end_reason reason, int64_t now_ms)
+static enum plan_action plan_signal(struct plan *p, int64_t now_ms)
 {
-	p->reason = reason;
-	p->term_ms = now_ms;
 	p->phase = PLAN_ENDING;
 	if (plan_due_ms(p) > now_ms)
 		return PLAN_TERM;
 	p->phase = PLAN_KILLED;
 	return PLAN_KILL;
+}
+
+static enum plan_action plan_begin_end(struct plan *p, enum end_reason reason, int64_t now_ms)
+{
+	p->reason = reason;
+	p->end_ms = now_ms;
+	p->phase = PLAN_ASKED;
+	if (p->ask_ms > 0 && reason != END_NONE && plan_due_ms(p) > now_ms)
+		return PLAN_ASK;
+	return plan_signal(p, now_ms);
 }
 
 static enum plan_action plan_look(struct plan *p, int64_t now_ms)
@@ -80,6 +108,8 @@ enum plan_action plan_step(struct plan *p, int64_t now_ms)
 	switch (p->phase) {
 	case PLAN_RUNNING:
 		return plan_begin_end(p, plan_timeout_term_ms(p) < plan_lease_term_ms(p) ? END_TIMEOUT : END_LEASE, now_ms);
+	case PLAN_ASKED:
+		return plan_signal(p, now_ms);
 	case PLAN_ENDING:
 		p->phase = PLAN_KILLED;
 		return PLAN_KILL;
@@ -96,9 +126,11 @@ enum plan_action plan_end(struct plan *p, enum end_reason reason, int64_t grace_
 		p->grace_ms = grace_ms;
 		return plan_begin_end(p, reason, now_ms);
 	}
-	if (p->phase == PLAN_ENDING) {
-		/* Counted from now, but TERM went out earlier. */
-		p->grace_ms = plan_min(p->grace_ms, plan_add(now_ms - p->term_ms, grace_ms));
+	if (p->phase == PLAN_ASKED || p->phase == PLAN_ENDING) {
+		/* Counted from now, but the end began earlier. */
+		p->grace_ms = plan_min(p->grace_ms, plan_add(now_ms - p->end_ms, grace_ms));
+		if (p->phase == PLAN_ASKED && reason == END_NONE)
+			return plan_signal(p, now_ms);
 		return plan_step(p, now_ms);
 	}
 	return PLAN_WAIT;

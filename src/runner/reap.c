@@ -45,6 +45,7 @@ static void reap_forget_emptying(struct runs *runs, const struct run *run)
 static void reap_finish(struct runs *runs, struct run *run, bool gone)
 {
 	run->report.news = RUNNER_ENDED;
+	run->report.run = run->number;
 	run->report.reason = (uint32_t)run->plan.reason;
 	run->report.group_gone = gone;
 	runner_tell(run->status_fd, &run->report);

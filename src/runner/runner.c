@@ -151,9 +151,20 @@ static void runner_terminate(const struct run *run)
 	(void)kill(-run->pid, SIGCONT);
 }
 
+static void runner_tell_ending(const struct run *run)
+{
+	struct runner_report report = {.news = RUNNER_ENDING, .pid = run->pid, .run = run->number};
+
+	report.reason = (uint32_t)run->plan.reason;
+	runner_tell(run->status_fd, &report);
+}
+
 static void runner_act(struct runner *r, struct run *run, enum plan_action action)
 {
 	switch (action) {
+	case PLAN_ASK:
+		runner_tell_ending(run);
+		break;
 	case PLAN_TERM:
 		runner_terminate(run);
 		break;
@@ -168,6 +179,27 @@ static void runner_act(struct runner *r, struct run *run, enum plan_action actio
 		break;
 	}
 	runs_moved(&r->runs, run);
+}
+
+/* The daemon hears of it either way, unless the final news is already under way. */
+static void runner_assign(struct runner *r, struct run *run, const struct runner_command *command, int64_t now_ms)
+{
+	struct runner_report report = {.news = RUNNER_NOT_ASSIGNED, .pid = run->pid, .run = command->next_run};
+
+	if (!plan_is_open(&run->plan)) {
+		report.error = ESRCH;
+	} else if (runs_find(&r->runs, command->next_run) != NULL) {
+		report.error = EEXIST;
+	} else if (command->kill_at_ms > now_ms) {
+		report.news = RUNNER_ASSIGNED;
+		report.started_ms = now_ms;
+		runs_renumber(&r->runs, run, command->next_run);
+		plan_init(&run->plan, now_ms, command->kill_at_ms, command->timeout_ms, command->grace_ms);
+		run->plan.ask_ms = command->ask_ms;
+		run->oom_before = oom_count_about(&r->runs.oom, now_ms);
+		runs_moved(&r->runs, run);
+	}
+	runner_tell(run->status_fd, &report);
 }
 
 static void runner_obey(struct runner *r, struct runner_received *received)
@@ -186,6 +218,8 @@ static void runner_obey(struct runner *r, struct runner_received *received)
 	if (command->verb == RUNNER_DEADLINE) {
 		run->plan.kill_at_ms = command->kill_at_ms;
 		runs_moved(&r->runs, run);
+	} else if (command->verb == RUNNER_ASSIGN) {
+		runner_assign(r, run, command, now);
 	} else {
 		runner_act(r, run, plan_end(&run->plan, (enum end_reason)command->reason, command->grace_ms, now));
 	}

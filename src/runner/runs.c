@@ -114,16 +114,24 @@ void runs_add(struct runs *t, struct run *run)
 	runs_sift(t, run->place);
 }
 
-void runs_remove(struct runs *t, struct run *run)
+/* Takes the run out of the chain of its number. */
+static void runs_unnumber(struct runs *t, struct run *run)
 {
 	struct run **at = runs_number_bucket(t, run->number);
-	size_t place = run->place;
 
 	while (*at != run)
 		at = &(*at)->next_by_number;
 	*at = run->next_by_number;
-	for (at = runs_pid_bucket(t, run->pid); *at != run; at = &(*at)->next_by_pid)
-		;
+}
+
+void runs_remove(struct runs *t, struct run *run)
+{
+	struct run **at = runs_pid_bucket(t, run->pid);
+	size_t place = run->place;
+
+	runs_unnumber(t, run);
+	while (*at != run)
+		at = &(*at)->next_by_pid;
 	*at = run->next_by_pid;
 	t->count--;
 	if (place < t->count) {
@@ -131,6 +139,17 @@ void runs_remove(struct runs *t, struct run *run)
 		runs_sift(t, place);
 	}
 	runs_drop(run);
+}
+
+void runs_renumber(struct runs *t, struct run *run, uint64_t number)
+{
+	struct run **bucket;
+
+	runs_unnumber(t, run);
+	run->number = number;
+	bucket = runs_number_bucket(t, number);
+	run->next_by_number = *bucket;
+	*bucket = run;
 }
 
 struct run *runs_find(const struct runs *t, uint64_t number)

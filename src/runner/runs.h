@@ -55,5 +55,6 @@ struct run *runs_find(const struct runs *t, uint64_t number);
 struct run *runs_find_pid(const struct runs *t, pid_t pid);
 struct run *runs_first(const struct runs *t); /* the one due first; NULL when there is none */
 void runs_moved(struct runs *t, struct run *run); /* its plan was changed */
+void runs_renumber(struct runs *t, struct run *run, uint64_t number); /* which no other has */
 
 #endif

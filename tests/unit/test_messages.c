@@ -148,6 +148,8 @@ static void test_small_commands(void **state)
 {
 	struct runner_command deadline = {.verb = RUNNER_DEADLINE, .run = 3, .kill_at_ms = -4};
 	struct runner_command end = {.verb = RUNNER_END, .run = UINT64_MAX, .reason = END_SHUTDOWN, .grace_ms = 0};
+	struct runner_command assign = {
+		.verb = RUNNER_ASSIGN, .run = 3, .next_run = 4, .kill_at_ms = 5, .timeout_ms = 6, .grace_ms = 7, .ask_ms = 8};
 	struct runner_received got;
 	struct fault f;
 
@@ -160,6 +162,10 @@ static void test_small_commands(void **state)
 	runner_received_free(&got);
 	assert_int_equal(runner_receive(ends[1], buffer, RUNNER_MESSAGE_MAX, &got), 1);
 	assert_memory_equal(&got.command, &end, sizeof(end));
+	runner_received_free(&got);
+	assert_int_equal(runner_send(ends[0], &assign, NULL, &f), LH_OK);
+	assert_int_equal(runner_receive(ends[1], buffer, RUNNER_MESSAGE_MAX, &got), 1);
+	assert_memory_equal(&got.command, &assign, sizeof(assign));
 	runner_received_free(&got);
 	close(ends[0]);
 	ends[0] = -1;
@@ -266,12 +272,12 @@ static void test_spoilt_fields(void **state)
 	} fields[] = {
 #define SIZE(member) sizeof(((struct runner_command *)0)->member)
 #define FIELD(member, value) {#member "=" #value, offsetof(struct runner_command, member), (uint64_t)(value), SIZE(member)}
-		FIELD(verb, 0),           FIELD(verb, 4),         FIELD(verb, UINT32_MAX),    FIELD(verb, RUNNER_DEADLINE),
+		FIELD(verb, 0),           FIELD(verb, 99),        FIELD(verb, UINT32_MAX),    FIELD(verb, RUNNER_DEADLINE),
 		FIELD(verb, RUNNER_END),  FIELD(argc, 0),         FIELD(argc, 2),             FIELD(argc, 4),
 		FIELD(argc, UINT32_MAX),  FIELD(argc, INT32_MAX), FIELD(envc, 0),             FIELD(envc, 3),
 		FIELD(envc, UINT32_MAX),  FIELD(group_count, 0),  FIELD(group_count, 2),      FIELD(group_count, 5),
 		FIELD(group_count, -1),   FIELD(timeout_ms, -1),  FIELD(grace_ms, -1),        FIELD(grace_ms, INT64_MIN),
-		FIELD(switch_user, 2),
+		FIELD(switch_user, 2),    FIELD(verb, RUNNER_ASSIGN), FIELD(ask_ms, -1),
 	};
 	size_t len = wire_start(buffer);
 	char spoilt[4096];
@@ -298,6 +304,12 @@ static void test_small_commands_spoilt(void **state)
 	(void)state;
 	assert_false(decodes((const char *)&end, sizeof(end)));
 	end.reason = END_CANCEL;
+	assert_true(decodes((const char *)&end, sizeof(end)));
+	end.ask_ms = -1;
+	assert_false(decodes((const char *)&end, sizeof(end)));
+	end = (struct runner_command){.verb = RUNNER_ASSIGN, .timeout_ms = -1};
+	assert_false(decodes((const char *)&end, sizeof(end)));
+	end.timeout_ms = 0;
 	assert_true(decodes((const char *)&end, sizeof(end)));
 	memcpy(longer, &end, sizeof(end));
 	assert_false(decodes(longer, sizeof(longer)));

@@ -137,6 +137,85 @@ static void test_second_end(void **state)
 	assert_int_equal(p.reason, END_TIMEOUT);
 }
 
+/* A process that is asked first has some of its grace for that, and the rest of it after TERM. */
+static void test_asked(void **state)
+{
+	struct plan p;
+
+	(void)state;
+	plan_init(&p, 0, 50000, 2000, 1000);
+	p.ask_ms = 500;
+	assert_true(plan_is_open(&p));
+	expect(&p, 2000, PLAN_ASK);
+	assert_true(plan_is_open(&p));
+	expect(&p, 2500, PLAN_TERM);
+	assert_false(plan_is_open(&p));
+	expect(&p, 3000, PLAN_KILL);
+	assert_int_equal(p.reason, END_TIMEOUT);
+	/* Never more than half of the grace; also of the grace of a request. */
+	plan_init(&p, 0, 50000, 0, 1000);
+	p.ask_ms = 900;
+	assert_int_equal(plan_end(&p, END_CANCEL, 400, 100), PLAN_ASK);
+	expect(&p, 300, PLAN_TERM);
+	expect(&p, 500, PLAN_KILL);
+	/* The lease cuts the asking short, not what comes after TERM. */
+	plan_init(&p, 0, 5000, 0, 1000);
+	p.ask_ms = 400;
+	assert_int_equal(plan_end(&p, END_CANCEL, 1000, 4300), PLAN_ASK);
+	expect(&p, 4400, PLAN_TERM);
+	expect(&p, 5000, PLAN_KILL);
+	plan_init(&p, 0, 5000, 0, 1000);
+	p.ask_ms = 400;
+	assert_int_equal(plan_end(&p, END_CANCEL, 1000, 4400), PLAN_TERM);
+	/* No grace: nobody is asked. */
+	plan_init(&p, 0, 5000, 0, 1000);
+	p.ask_ms = 400;
+	assert_int_equal(plan_end(&p, END_CANCEL, 0, 100), PLAN_KILL);
+	/* Too late for all of it. */
+	plan_init(&p, 0, 5000, 0, 1000);
+	p.ask_ms = 400;
+	assert_int_equal(plan_step(&p, 5000), PLAN_KILL);
+}
+
+static void test_asked_and_hurried(void **state)
+{
+	struct plan p;
+
+	(void)state;
+	/* A second request makes it sooner, and the first reason stands. */
+	plan_init(&p, 0, 50000, 0, 10000);
+	p.ask_ms = 5000;
+	expect(&p, 40000, PLAN_ASK);
+	assert_int_equal(plan_end(&p, END_SHUTDOWN, 20000, 40100), PLAN_WAIT);
+	assert_int_equal(plan_due_ms(&p), 45000);
+	assert_int_equal(plan_end(&p, END_SHUTDOWN, 1000, 41000), PLAN_TERM);
+	expect(&p, 42000, PLAN_KILL);
+	assert_int_equal(p.reason, END_LEASE);
+	plan_init(&p, 0, 50000, 0, 10000);
+	p.ask_ms = 5000;
+	assert_int_equal(plan_end(&p, END_CANCEL, 10000, 100), PLAN_ASK);
+	assert_int_equal(plan_end(&p, END_LEASE, 0, 200), PLAN_KILL);
+	assert_int_equal(p.reason, END_CANCEL);
+	/* A deadline that moves closer counts. */
+	plan_init(&p, 0, 50000, 0, 1000);
+	p.ask_ms = 500;
+	assert_int_equal(plan_end(&p, END_CANCEL, 1000, 100), PLAN_ASK);
+	p.kill_at_ms = 800;
+	expect(&p, 300, PLAN_TERM);
+	expect(&p, 800, PLAN_KILL);
+	/* Without a reason there is nothing to ask, or to wait for any longer. */
+	plan_init(&p, 0, 50000, 0, 1000);
+	p.ask_ms = 500;
+	assert_int_equal(plan_end(&p, END_NONE, 1000, 100), PLAN_TERM);
+	expect(&p, 1100, PLAN_KILL);
+	plan_init(&p, 0, 50000, 0, 1000);
+	p.ask_ms = 500;
+	assert_int_equal(plan_end(&p, END_CANCEL, 1000, 100), PLAN_ASK);
+	assert_int_equal(plan_end(&p, END_NONE, 1000, 200), PLAN_TERM);
+	expect(&p, 1100, PLAN_KILL);
+	assert_int_equal(p.reason, END_CANCEL);
+}
+
 static void test_emptying(void **state)
 {
 	int64_t now = 1000, before;
@@ -166,7 +245,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_first_and_last_signal), cmocka_unit_test(test_never),      cmocka_unit_test(test_late),
 		cmocka_unit_test(test_moved_deadline),        cmocka_unit_test(test_end),        cmocka_unit_test(test_second_end),
-		cmocka_unit_test(test_emptying),
+		cmocka_unit_test(test_emptying),              cmocka_unit_test(test_asked),      cmocka_unit_test(test_asked_and_hurried),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

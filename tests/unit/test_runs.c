@@ -54,6 +54,14 @@ static void test_many(void **state)
 		run->plan.kill_at_ms = (int64_t)(next_random() % 200000);
 		runs_moved(t, run);
 	}
+	/* Others get other numbers, and then their own again. */
+	for (uint64_t i = 1; i < MANY; i += 5)
+		runs_renumber(t, runs_find(t, i * 7), i * 7 + 1);
+	for (uint64_t i = 1; i < MANY; i += 5) {
+		assert_null(runs_find(t, i * 7));
+		assert_int_equal(runs_find(t, i * 7 + 1)->pid, (pid_t)(i * 21 + 2));
+		runs_renumber(t, runs_find(t, i * 7 + 1), i * 7);
+	}
 	for (uint64_t i = 0; i < MANY; i += 3)
 		runs_remove(t, runs_find_pid(t, (pid_t)(i * 21 + 2)));
 	for (uint64_t i = 0; i < MANY; i++) {
