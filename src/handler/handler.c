@@ -16,10 +16,7 @@ const struct handler_ops *handler_ops_for(enum handler_type type)
 void run_report_init(struct run_report *report, const struct handler_settings *handler)
 {
 	memset(report, 0, sizeof(*report));
-	report->facts.end = RUN_NOT_STARTED;
-	report->facts.group_gone = true;
-	report->facts.asked.retry_after_ms = -1;
-	report->facts.asked.snooze_ms = -1;
+	run_facts_init(&report->facts);
 	buf_init(&report->result, (size_t)handler->max_result);
 	buf_init(&report->stderr_tail, (size_t)handler->max_stderr_tail);
 }

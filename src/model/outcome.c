@@ -63,6 +63,15 @@ const char *outcome_signal_name(int signal, char *buffer, unsigned int size)
 	return buffer;
 }
 
+void run_facts_init(struct run_facts *facts)
+{
+	memset(facts, 0, sizeof(*facts));
+	facts->end = RUN_NOT_STARTED;
+	facts->group_gone = true;
+	facts->asked.retry_after_ms = -1;
+	facts->asked.snooze_ms = -1;
+}
+
 /* The outcome with its cause: one line, cut between two characters. */
 static void LH_PRINTF(4, 5) outcome_set(struct outcome *out, enum outcome_kind kind, int64_t delay_ms, const char *fmt, ...)
 {
@@ -97,6 +106,21 @@ static const char *outcome_oom(enum run_oom oom)
 	}
 }
 
+/* A warm handler that did not simply succeed: its own words, or ours for what it did. */
+static void outcome_describe_answer(const struct run_facts *facts, char *text, size_t size)
+{
+	int len = (int)utf8_cut(facts->said, strnlen(facts->said, sizeof(facts->said)));
+
+	if (len > 0)
+		snprintf(text, size, "%.*s", len, facts->said);
+	else if (facts->end == RUN_BROKEN)
+		snprintf(text, size, "the handler process ended without an answer");
+	else if (facts->succeeded || facts->asked.dead)
+		snprintf(text, size, "it answered");
+	else
+		snprintf(text, size, "the handler asked for another attempt");
+}
+
 /* How the run ended, in words. */
 static void outcome_describe(const struct run_facts *facts, char *text, size_t size)
 {
@@ -107,6 +131,8 @@ static void outcome_describe(const struct run_facts *facts, char *text, size_t s
 	else if (facts->end == RUN_EXEC_FAILED)
 		snprintf(text, size, "cannot start the handler: %s: %s", facts->exec_stage != NULL ? facts->exec_stage : "execve",
 			 strerror_r(facts->exec_errno, reason, sizeof(reason)));
+	else if (facts->end == RUN_ANSWERED || facts->end == RUN_BROKEN)
+		outcome_describe_answer(facts, text, size);
 	else if (facts->exited)
 		snprintf(text, size, "exit status %d%s", facts->exit_code, outcome_oom(facts->oom));
 	else
@@ -116,7 +142,8 @@ static void outcome_describe(const struct run_facts *facts, char *text, size_t s
 
 static bool outcome_is_clean(const struct run_facts *facts)
 {
-	return facts->end == RUN_EXITED && facts->exited && facts->exit_code == 0;
+	return facts->end == RUN_ANSWERED ? facts->succeeded
+					  : facts->end == RUN_EXITED && facts->exited && facts->exit_code == 0;
 }
 
 /* The control channel's word. Returns false when it asked for nothing. */
@@ -158,11 +185,17 @@ static bool outcome_runs_again(enum outcome_kind kind)
 	return kind == OUTCOME_RETRY || kind == OUTCOME_TIMED_OUT || kind == OUTCOME_SNOOZE || kind == OUTCOME_RELEASED;
 }
 
+/* Whether there was a process, and it should have ended with the run. */
+static bool outcome_has_group(const struct run_facts *facts)
+{
+	return facts->end == RUN_EXITED || facts->end == RUN_RUNNER_LOST || facts->end == RUN_BROKEN;
+}
+
 void outcome_decide(const struct run_facts *facts, struct outcome *out)
 {
 	const struct run_requests *asked = &facts->asked;
 	bool asks = asked->dead || asked->snooze_ms >= 0 || asked->retry_after_ms >= 0;
-	char how[240];
+	char how[sizeof(out->cause)];
 
 	outcome_describe(facts, how, sizeof(how));
 	if (facts->end == RUN_NOT_STARTED)
@@ -177,7 +210,7 @@ void outcome_decide(const struct run_facts *facts, struct outcome *out)
 		outcome_set(out, OUTCOME_CANCELLED, -1, "cancelled on request: %s", how);
 	else
 		outcome_set(out, OUTCOME_TIMED_OUT, -1, "timed out: %s", how);
-	if ((facts->end == RUN_EXITED || facts->end == RUN_RUNNER_LOST) && !facts->group_gone && outcome_runs_again(out->kind))
+	if (outcome_has_group(facts) && !facts->group_gone && outcome_runs_again(out->kind))
 		outcome_set(out, OUTCOME_LEASE_LOST, -1, "processes of the handler may still run; its lease is left to lapse: %s",
 			    how);
 }

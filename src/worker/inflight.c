@@ -270,9 +270,10 @@ void inflight_doubt(struct inflight *r, uint64_t id, const char *lease, int64_t 
 	pthread_mutex_unlock(&r->lock);
 }
 
-static enum inflight_go inflight_may_run(const struct inflight *r, const struct inflight_entry *e, int64_t now_ms)
+static enum inflight_go inflight_may_run(const struct inflight *r, const struct inflight_entry *e, enum inflight_state from,
+					 int64_t now_ms)
 {
-	if (e == NULL || e->state != INFLIGHT_QUEUED)
+	if (e == NULL || e->state != from)
 		return INFLIGHT_GO_LOST;
 	if (e->cancelled)
 		return INFLIGHT_GO_CANCELLED;
@@ -286,7 +287,27 @@ enum inflight_go inflight_check(struct inflight *r, uint64_t id, const char *lea
 	enum inflight_go go;
 
 	pthread_mutex_lock(&r->lock);
-	go = inflight_may_run(r, inflight_find(r, id, lease), now_ms);
+	go = inflight_may_run(r, inflight_find(r, id, lease), INFLIGHT_QUEUED, now_ms);
+	pthread_mutex_unlock(&r->lock);
+	return go;
+}
+
+static enum inflight_go inflight_run_from(struct inflight *r, uint64_t id, const char *lease, enum inflight_state from,
+					  uint64_t run, int64_t grace_ms, int64_t now_ms,
+					  bool (*send)(void *arg, int64_t kill_at_ms), void *arg)
+{
+	struct inflight_entry *e;
+	enum inflight_go go;
+
+	pthread_mutex_lock(&r->lock);
+	e = inflight_find(r, id, lease);
+	go = inflight_may_run(r, e, from, now_ms);
+	if (go == INFLIGHT_GO && !send(arg, e->trust_ms))
+		go = INFLIGHT_GO_UNSENT;
+	if (go == INFLIGHT_GO && (from == INFLIGHT_RUNNING || inflight_move(e, INFLIGHT_RUNNING))) {
+		e->run = run;
+		e->grace_ms = grace_ms;
+	}
 	pthread_mutex_unlock(&r->lock);
 	return go;
 }
@@ -294,20 +315,13 @@ enum inflight_go inflight_check(struct inflight *r, uint64_t id, const char *lea
 enum inflight_go inflight_run(struct inflight *r, uint64_t id, const char *lease, uint64_t run, int64_t grace_ms, int64_t now_ms,
 			      bool (*send)(void *arg, int64_t kill_at_ms), void *arg)
 {
-	struct inflight_entry *e;
-	enum inflight_go go;
+	return inflight_run_from(r, id, lease, INFLIGHT_QUEUED, run, grace_ms, now_ms, send, arg);
+}
 
-	pthread_mutex_lock(&r->lock);
-	e = inflight_find(r, id, lease);
-	go = inflight_may_run(r, e, now_ms);
-	if (go == INFLIGHT_GO && !send(arg, e->trust_ms))
-		go = INFLIGHT_GO_UNSENT;
-	if (go == INFLIGHT_GO && inflight_move(e, INFLIGHT_RUNNING)) {
-		e->run = run;
-		e->grace_ms = grace_ms;
-	}
-	pthread_mutex_unlock(&r->lock);
-	return go;
+enum inflight_go inflight_run_again(struct inflight *r, uint64_t id, const char *lease, uint64_t run, int64_t grace_ms,
+				    int64_t now_ms, bool (*send)(void *arg, int64_t kill_at_ms), void *arg)
+{
+	return inflight_run_from(r, id, lease, INFLIGHT_RUNNING, run, grace_ms, now_ms, send, arg);
 }
 
 bool inflight_settle(struct inflight *r, uint64_t id, const char *lease, enum inflight_state *state)

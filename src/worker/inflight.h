@@ -87,6 +87,9 @@ enum inflight_go inflight_check(struct inflight *r, uint64_t id, const char *lea
  * queued (INFLIGHT_GO_UNSENT). */
 enum inflight_go inflight_run(struct inflight *r, uint64_t id, const char *lease, uint64_t run, int64_t grace_ms, int64_t now_ms,
 			      bool (*send)(void *arg, int64_t kill_at_ms), void *arg);
+/* As inflight_run for a job that is running under a number whose process never got to it: not begun, so it may go to another. */
+enum inflight_go inflight_run_again(struct inflight *r, uint64_t id, const char *lease, uint64_t run, int64_t grace_ms,
+				    int64_t now_ms, bool (*send)(void *arg, int64_t kill_at_ms), void *arg);
 /* To settling. False: the entry is settled or lost already (or not here): *state tells which, INFLIGHT_STATES for not here. */
 bool inflight_settle(struct inflight *r, uint64_t id, const char *lease, enum inflight_state *state);
 /* The handler was killed because its trust ended (or cannot be proved dead): to lost, without a write. True when it changed. */

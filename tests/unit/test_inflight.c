@@ -434,6 +434,44 @@ static void test_progress_is_handed_out_once_a_period(void **unused)
 	inflight_free(r);
 }
 
+/* What was sent first never began: another process may have the job, as long as it may run at all. */
+static void test_run_again(void **state)
+{
+	static const enum inflight_state others[] = {INFLIGHT_CLAIMING, INFLIGHT_QUEUED, INFLIGHT_SETTLING, INFLIGHT_SETTLED,
+						     INFLIGHT_LOST};
+	struct inflight *r;
+	struct news n;
+
+	(void)state;
+	r = fresh(&n, 1);
+	bring_to(r, &n, INFLIGHT_RUNNING);
+	n.refuse = true;
+	assert_int_equal(inflight_run_again(r, 1, LEASE, 78, 900, SENT_MS, news_send, &n), INFLIGHT_GO_UNSENT);
+	n.refuse = false;
+	assert_int_equal(inflight_run_again(r, 1, OTHER, 78, 900, SENT_MS, news_send, &n), INFLIGHT_GO_LOST);
+	assert_int_equal(inflight_run_again(r, 1, LEASE, 78, 900, SENT_MS, news_send, &n), INFLIGHT_GO);
+	assert_int_equal(n.kill_at_ms, trust_until_ms(SENT_MS, LEASE_MS));
+	/* From now, word goes to the new number. */
+	assert_true(inflight_cancel(r, 1, LEASE));
+	assert_int_equal(n.run, 78);
+	assert_int_equal(n.grace_ms, 900);
+	assert_int_equal(inflight_run_again(r, 1, LEASE, 79, 900, SENT_MS, news_send, &n), INFLIGHT_GO_CANCELLED);
+	inflight_free(r);
+	r = fresh(&n, 1);
+	bring_to(r, &n, INFLIGHT_RUNNING);
+	assert_int_equal(inflight_run_again(r, 1, LEASE, 78, 900, SENT_MS + LEASE_MS, news_send, &n), INFLIGHT_GO_LAPSED);
+	inflight_close(r);
+	assert_int_equal(inflight_run_again(r, 1, LEASE, 78, 900, SENT_MS, news_send, &n), INFLIGHT_GO_CLOSED);
+	inflight_free(r);
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		r = fresh(&n, 1);
+		bring_to(r, &n, others[i]);
+		assert_int_equal(inflight_run_again(r, 1, LEASE, 78, 900, SENT_MS, news_send, &n), INFLIGHT_GO_LOST);
+		assert_int_equal(state_of(r), others[i]);
+		inflight_free(r);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -451,6 +489,7 @@ int main(void)
 		cmocka_unit_test(test_a_handler_that_settled_its_job_is_left_alone),
 		cmocka_unit_test(test_claims_in_doubt),
 		cmocka_unit_test(test_progress_is_handed_out_once_a_period),
+		cmocka_unit_test(test_run_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

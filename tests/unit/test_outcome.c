@@ -344,6 +344,95 @@ static void test_names(void **state)
 	assert_string_equal(end_reason_name(END_REASONS), "unknown");
 }
 
+/* A warm handler's answer, and what takes the place of one. */
+static struct run_facts answered(bool succeeded, const char *said)
+{
+	struct run_facts facts;
+
+	run_facts_init(&facts);
+	facts.end = RUN_ANSWERED;
+	facts.succeeded = succeeded;
+	snprintf(facts.said, sizeof(facts.said), "%s", said);
+	return facts;
+}
+
+static void test_answers(void **state)
+{
+	struct run_facts facts = answered(true, "");
+
+	(void)state;
+	check(&facts, OUTCOME_SUCCEEDED, -1, "");
+	/* The process goes on, so whether its group is gone says nothing. */
+	facts = answered(false, "");
+	facts.group_gone = false;
+	check(&facts, OUTCOME_RETRY, -1, "the handler asked for another attempt");
+	facts = answered(false, "SMTP 451");
+	check(&facts, OUTCOME_RETRY, -1, "SMTP 451");
+	facts.asked.retry_after_ms = 70;
+	check(&facts, OUTCOME_RETRY, 70, "SMTP 451");
+	facts = answered(false, "");
+	facts.asked.snooze_ms = 80;
+	check(&facts, OUTCOME_SNOOZE, 80, "the handler asked to be called later");
+	facts = answered(false, "");
+	facts.asked.dead = true;
+	check(&facts, OUTCOME_DEAD, -1, "the handler gave the job up (it answered)");
+	strcpy(facts.asked.dead_reason, "no such user");
+	check(&facts, OUTCOME_DEAD, -1, "no such user");
+}
+
+static void test_answers_to_an_end(void **state)
+{
+	static const struct {
+		enum end_reason reason;
+		enum outcome_kind otherwise;
+		const char *cause;
+	} cases[] = {
+		{END_SHUTDOWN, OUTCOME_RELEASED, "ended by a shutdown: stopped"},
+		{END_CANCEL, OUTCOME_CANCELLED, "cancelled on request: stopped"},
+		{END_TIMEOUT, OUTCOME_TIMED_OUT, "timed out: stopped"},
+		{END_LEASE, OUTCOME_LEASE_LOST, "the lease was lost: stopped"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct run_facts facts = answered(false, "stopped");
+
+		facts.reason = cases[i].reason;
+		check(&facts, cases[i].otherwise, -1, cases[i].cause);
+		facts.end = RUN_BROKEN;
+		check(&facts, cases[i].otherwise, -1, cases[i].cause);
+		facts = answered(true, "");
+		facts.reason = cases[i].reason;
+		if (facts.reason == END_LEASE)
+			check(&facts, OUTCOME_LEASE_LOST, -1, "the lease was lost: it answered");
+		else
+			check(&facts, OUTCOME_SUCCEEDED, -1, "");
+	}
+}
+
+static void test_broken(void **state)
+{
+	struct run_facts facts = answered(false, "protocol error: garbage");
+	char text[300];
+
+	(void)state;
+	facts.end = RUN_BROKEN;
+	check(&facts, OUTCOME_RETRY, -1, "protocol error: garbage");
+	facts.group_gone = false;
+	check(&facts, OUTCOME_LEASE_LOST, -1,
+	      "processes of the handler may still run; its lease is left to lapse: protocol error: garbage");
+	facts = answered(false, "");
+	facts.end = RUN_BROKEN;
+	check(&facts, OUTCOME_RETRY, -1, "the handler process ended without an answer");
+	/* All that fits is kept, and no character is split. */
+	facts = answered(false, "");
+	for (size_t i = 0; i + 1 < sizeof(facts.said); i++)
+		facts.said[i] = i % 2 == 0 ? '\xc3' : '\xa9';
+	memcpy(text, facts.said, sizeof(facts.said) - 2);
+	text[sizeof(facts.said) - 2] = '\0';
+	check(&facts, OUTCOME_RETRY, -1, text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -359,6 +448,9 @@ int main(void)
 		cmocka_unit_test(test_group_not_gone),
 		cmocka_unit_test(test_hostile_dead_reason),
 		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_answers_to_an_end),
+		cmocka_unit_test(test_broken),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -245,7 +245,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_first_and_last_signal), cmocka_unit_test(test_never),      cmocka_unit_test(test_late),
 		cmocka_unit_test(test_moved_deadline),        cmocka_unit_test(test_end),        cmocka_unit_test(test_second_end),
-		cmocka_unit_test(test_emptying),              cmocka_unit_test(test_asked),      cmocka_unit_test(test_asked_and_hurried),
+		cmocka_unit_test(test_emptying), cmocka_unit_test(test_asked), cmocka_unit_test(test_asked_and_hurried),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
