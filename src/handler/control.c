@@ -1,17 +1,10 @@
 /* control.c - see control.h. */
 #include "handler/control.h"
 
-#include "base/utf8.h"
-#include "handler/output.h"
+#include "handler/json_read.h"
 
-#include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#define CONTROL_DELAY_MAX_MS (366LL * 24 * 3600 * 1000)
-#define CONTROL_NOTE_CHARACTERS 255
-#define CONTROL_DEPTH_MAX 100 /* the parser recurses, and a worker's stack is small */
 
 /* What one line says, before it is acted on: a line that is refused changes nothing. */
 struct control_line {
@@ -19,12 +12,20 @@ struct control_line {
 	double progress; /* < 0: not said */
 	struct buf note;
 	bool has_note;
+	const json_t *step; /* a string; NULL: not said */
+	const json_t *data;
 };
+
+static void control_take_line(void *owner, const char *bytes, size_t len);
+static void control_too_long(void *owner);
 
 void control_init(struct control *c, size_t max_result)
 {
 	memset(c, 0, sizeof(*c));
-	buf_init(&c->line, CONTROL_LINE_MAX);
+	lines_init(&c->lines, CONTROL_LINE_MAX);
+	c->lines.owner = c;
+	c->lines.take = control_take_line;
+	c->lines.too_long = control_too_long;
 	buf_init(&c->result, max_result);
 	c->asked.retry_after_ms = -1;
 	c->asked.snooze_ms = -1;
@@ -32,7 +33,7 @@ void control_init(struct control *c, size_t max_result)
 
 void control_free(struct control *c)
 {
-	buf_free(&c->line);
+	lines_free(&c->lines);
 	buf_free(&c->result);
 }
 
@@ -51,28 +52,10 @@ static void control_complain(struct control *c, const char *fmt, ...)
 	c->complain(c->owner, why);
 }
 
-/* Appends up to most characters of a JSON string to out. */
-static void control_add_text(struct buf *out, const json_t *value, size_t most)
-{
-	const char *text = json_string_value(value);
-	size_t len = json_string_length(value), end = 0;
-	bool well_formed;
-
-	for (size_t n = 0; end < len && n < most; n++)
-		end += utf8_next(text + end, len - end, &well_formed);
-	utf8_sanitise(out, text, end);
-}
-
 static void control_take_progress(struct control_line *line, const json_t *value)
 {
-	double percent = json_number_value(value);
-
-	if (json_is_null(value))
-		return;
-	if (!json_is_number(value) || !(percent >= 0 && percent <= 100))
+	if (!json_is_null(value) && !json_read_percent(value, &line->progress))
 		control_complain(line->control, "\"progress\" is not a number from 0 to 100");
-	else
-		line->progress = percent;
 }
 
 static void control_take_note(struct control_line *line, const json_t *value)
@@ -84,41 +67,28 @@ static void control_take_note(struct control_line *line, const json_t *value)
 		return;
 	}
 	buf_clear(&line->note);
-	control_add_text(&line->note, value, CONTROL_NOTE_CHARACTERS);
+	json_read_text(&line->note, value, JSON_READ_NOTE_CHARACTERS);
 	line->has_note = true;
 }
 
 static void control_take_result(struct control_line *line, const json_t *value)
 {
 	struct control *c = line->control;
-	char *text;
 
 	buf_clear(&c->result);
 	c->has_result = !json_is_null(value);
-	if (json_is_string(value)) {
-		output_fit(&c->result, json_string_value(value), json_string_length(value), json_string_length(value));
-	} else if (c->has_result) {
-		text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
-		if (text == NULL) {
-			c->has_result = false;
-			control_complain(c, "\"result\" does not fit into memory");
-			return;
-		}
-		output_fit(&c->result, text, strlen(text), strlen(text));
-		free(text);
+	if (c->has_result && !json_read_result(&c->result, value)) {
+		c->has_result = false;
+		control_complain(c, "\"result\" does not fit into memory");
 	}
 }
 
 static void control_take_delay(struct control *c, const char *name, const json_t *value, int64_t *delay_ms)
 {
-	double ms = json_number_value(value);
-
 	if (json_is_null(value))
 		*delay_ms = -1;
-	else if (!json_is_number(value) || !(ms >= 0 && ms <= (double)CONTROL_DELAY_MAX_MS))
-		control_complain(c, "\"%s\" is not a number of milliseconds from 0 to %lld", name, CONTROL_DELAY_MAX_MS);
-	else
-		*delay_ms = (int64_t)ms;
+	else if (!json_read_delay(value, delay_ms))
+		control_complain(c, "\"%s\" is not a number of milliseconds from 0 to %lld", name, JSON_READ_DELAY_MAX_MS);
 }
 
 static void control_take_retry(struct control_line *line, const json_t *value)
@@ -134,18 +104,28 @@ static void control_take_snooze(struct control_line *line, const json_t *value)
 static void control_take_dead(struct control_line *line, const json_t *value)
 {
 	struct run_requests *asked = &line->control->asked;
-	struct buf reason;
 
 	if (!json_is_string(value) && !json_is_boolean(value) && !json_is_null(value)) {
 		control_complain(line->control, "\"dead\" is not a string that says why");
 		return;
 	}
 	asked->dead = json_is_string(value) || json_is_true(value);
-	buf_init(&reason, sizeof(asked->dead_reason) - 1);
+	asked->dead_reason[0] = '\0';
 	if (json_is_string(value))
-		control_add_text(&reason, value, sizeof(asked->dead_reason));
-	memcpy(asked->dead_reason, reason.data, reason.len + 1);
-	buf_free(&reason);
+		json_read_short(asked->dead_reason, sizeof(asked->dead_reason), value);
+}
+
+static void control_take_step(struct control_line *line, const json_t *value)
+{
+	if (!json_is_string(value))
+		control_complain(line->control, "\"step\" is not a string");
+	else
+		line->step = value;
+}
+
+static void control_take_data(struct control_line *line, const json_t *value)
+{
+	line->data = value;
 }
 
 static const struct {
@@ -154,6 +134,7 @@ static const struct {
 } control_members[] = {
 	{"progress", control_take_progress}, {"note", control_take_note},          {"result", control_take_result},
 	{"dead", control_take_dead},         {"retry_after_ms", control_take_retry}, {"snooze_ms", control_take_snooze},
+	{"step", control_take_step},         {"data", control_take_data},
 };
 
 static void control_take_member(struct control_line *line, const char *name, const json_t *value)
@@ -171,97 +152,42 @@ static void control_take_object(struct control *c, json_t *object)
 {
 	struct control_line line = {.control = c, .progress = -1};
 
-	buf_init(&line.note, (size_t)CONTROL_NOTE_CHARACTERS * 4);
+	buf_init(&line.note, JSON_READ_NOTE_BYTES);
 	for (void *at = json_object_iter(object); at != NULL; at = json_object_iter_next(object, at))
 		control_take_member(&line, json_object_iter_key(at), json_object_iter_value(at));
 	if ((line.progress >= 0 || line.has_note) && c->progress != NULL)
 		c->progress(c->owner, line.progress, line.has_note ? line.note.data : NULL);
+	if (line.step != NULL && c->step != NULL)
+		c->step(c->owner, line.step, line.data);
+	else if (line.step == NULL && line.data != NULL)
+		control_complain(c, "\"data\" goes with a \"step\"");
 	buf_free(&line.note);
 }
 
-static bool control_blank(const char *bytes, size_t len)
+static void control_take_line(void *owner, const char *bytes, size_t len)
 {
-	size_t i = 0;
+	struct control *c = owner;
+	char why[JSON_READ_WHY_SIZE];
+	json_t *object = json_read_object(bytes, len, why);
 
-	while (i < len && (bytes[i] == ' ' || bytes[i] == '\t' || bytes[i] == '\r'))
-		i++;
-	return i == len;
-}
-
-/* True when brackets are nested no deeper than we can take. Brackets inside strings do not count. */
-static bool control_shallow(const char *bytes, size_t len)
-{
-	unsigned int depth = 0;
-	bool quoted = false;
-
-	for (size_t i = 0; i < len && depth <= CONTROL_DEPTH_MAX; i++) {
-		if (bytes[i] == '"')
-			quoted = !quoted;
-		else if (quoted)
-			i += bytes[i] == '\\';
-		else if (bytes[i] == '[' || bytes[i] == '{')
-			depth++;
-		else if ((bytes[i] == ']' || bytes[i] == '}') && depth > 0)
-			depth--;
-	}
-	return depth <= CONTROL_DEPTH_MAX;
-}
-
-static void control_take_line(struct control *c, const char *bytes, size_t len)
-{
-	json_error_t error;
-	json_t *object;
-
-	if (control_blank(bytes, len))
-		return;
-	if (!control_shallow(bytes, len)) {
-		control_complain(c, "it is nested more than %d deep", CONTROL_DEPTH_MAX);
-		return;
-	}
-	object = json_loadb(bytes, len, JSON_ALLOW_NUL, &error);
-	if (object == NULL)
-		control_complain(c, "it is not JSON: %s", error.text);
-	else if (!json_is_object(object))
-		control_complain(c, "it is not a JSON object");
-	else
+	if (object != NULL)
 		control_take_object(c, object);
+	else if (why[0] != '\0')
+		control_complain(c, "%s", why);
 	json_decref(object);
 }
 
-/* One more piece of the line under way. */
-static void control_gather(struct control *c, const char *bytes, size_t len)
+static void control_too_long(void *owner)
 {
-	if (c->skipping)
-		return;
-	buf_add(&c->line, bytes, len);
-	if (buf_ok(&c->line))
-		return;
-	control_complain(c, "it is longer than %u bytes", CONTROL_LINE_MAX);
-	c->skipping = true;
-	buf_free(&c->line);
-}
-
-static void control_finish_line(struct control *c)
-{
-	if (!c->skipping && c->line.len > 0)
-		control_take_line(c, c->line.data, c->line.len);
-	c->skipping = false;
-	buf_clear(&c->line);
+	control_complain(owner, "it is longer than %u bytes", CONTROL_LINE_MAX);
 }
 
 void control_feed(struct control *c, const char *bytes, size_t len)
 {
-	const char *end = bytes + len, *newline;
-
-	while (bytes < end && (newline = memchr(bytes, '\n', (size_t)(end - bytes))) != NULL) {
-		control_gather(c, bytes, (size_t)(newline - bytes));
-		control_finish_line(c);
-		bytes = newline + 1;
-	}
-	control_gather(c, bytes, (size_t)(end - bytes));
+	lines_feed(&c->lines, bytes, len);
 }
 
 void control_end(struct control *c)
 {
-	control_finish_line(c);
+	lines_end(&c->lines);
 }

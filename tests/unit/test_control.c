@@ -24,6 +24,7 @@ struct heard {
 	char note[1200];
 	int progress_calls, complaints;
 	char complaint[300];
+	char steps[300]; /* "name=data;" each */
 };
 
 static void hear_progress(void *owner, double percent, const char *note)
@@ -45,6 +46,16 @@ static void hear_complaint(void *owner, const char *why)
 	snprintf(h->complaint, sizeof(h->complaint), "%s", why);
 }
 
+static void hear_step(void *owner, const json_t *name, const json_t *data)
+{
+	struct heard *h = owner;
+	char *text = data == NULL ? strdup("-") : json_dumps(data, JSON_COMPACT | JSON_ENCODE_ANY);
+	size_t len = strlen(h->steps);
+
+	snprintf(h->steps + len, sizeof(h->steps) - len, "%s=%s;", json_string_value(name), text);
+	free(text);
+}
+
 static void begin(struct control *c, struct heard *h)
 {
 	*h = (struct heard){.percent = NOT_SAID};
@@ -52,6 +63,7 @@ static void begin(struct control *c, struct heard *h)
 	c->owner = h;
 	c->progress = hear_progress;
 	c->complain = hear_complaint;
+	c->step = hear_step;
 }
 
 /* All at once, or a byte at a time. */
@@ -208,7 +220,7 @@ static void test_too_long(void **state)
 	/* Much longer: complained about once, and no memory is held for it. */
 	say_repeated(&c, &h, "", "0123456789abcdef", 300000, "");
 	assert_int_equal(h.complaints, 1);
-	assert_true(c.line.cap < CONTROL_LINE_MAX / 2);
+	assert_true(c.lines.line.cap < CONTROL_LINE_MAX / 2);
 	control_free(&c);
 }
 
@@ -300,6 +312,36 @@ static void test_noise(void **state)
 	control_free(&c);
 }
 
+/* Each is passed on, in order; what is a name and fits is not judged here. */
+static void test_steps(void **state)
+{
+	static const struct {
+		const char *text, *steps;
+		int complaints;
+	} table[] = {
+		{"{\"step\":\"a\"}", "a=-;", 0},
+		{"{\"step\":\"a\",\"data\":{\"x\":[1,null]}}\n{\"data\":7,\"step\":\"b\"}", "a={\"x\":[1,null]};b=7;", 0},
+		{"{\"step\":\"a\",\"data\":1}\n{\"step\":\"a\",\"data\":2}", "a=1;a=2;", 0},
+		{"{\"step\":\"a\",\"progress\":5,\"data\":null}", "a=null;", 0},
+		{"{\"step\":\"\"}", "=-;", 0},
+		{"{\"step\":5,\"data\":1}", "", 2},
+		{"{\"data\":1}", "", 1},
+		{"{\"step\":null}", "", 1},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(table); i++) {
+		struct control c;
+		struct heard h;
+
+		begin(&c, &h);
+		say(&c, table[i].text, strlen(table[i].text), i % 2 == 1);
+		assert_string_equal(h.steps, table[i].steps);
+		assert_int_equal(h.complaints, table[i].complaints);
+		control_free(&c);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -308,6 +350,7 @@ int main(void)
 		cmocka_unit_test(test_deep),
 		cmocka_unit_test(test_long_texts_are_cut),
 		cmocka_unit_test(test_noise),
+		cmocka_unit_test(test_steps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
