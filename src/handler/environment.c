@@ -156,6 +156,7 @@ static bool environment_add_job(struct environment *e, const struct job *job, un
 	       environment_set(e, "LEASEHOLD_LEASE_ID=%s", job->lease) &&
 	       environment_set(e, "LEASEHOLD_LEASE_MS=%" PRIu32, job->lease_ms) &&
 	       environment_set(e, "LEASEHOLD_TIMEOUT_MS=%" PRId64, timeout_ms) && environment_copy(e, "LEASEHOLD_CONTROL_FD=3") &&
+	       environment_set(e, "LEASEHOLD_STEPS=%zu", job->step_count) &&
 	       (job->traceparent[0] == '\0' || environment_set(e, "TRACEPARENT=%s", job->traceparent));
 }
 
@@ -167,7 +168,7 @@ bool environment_build(struct environment *e, const struct job *job, const struc
 	*e = (struct environment){.count = 0};
 	return environment_copy(e, ENVIRONMENT_PATH) && environment_copy(e, environment_home_of(user)) &&
 	       environment_pass(e, "LANG") && environment_pass(e, "TZ") && environment_add_configured(e, handler->env) &&
-	       environment_add_job(e, job, max_attempts, timeout_ms);
+	       (job == NULL || environment_add_job(e, job, max_attempts, timeout_ms));
 }
 
 void environment_free(struct environment *e)

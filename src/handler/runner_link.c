@@ -272,7 +272,8 @@ static enum lh_err runner_link_send(struct runner_link *link, const struct runne
 	pthread_rwlock_rdlock(&link->lock);
 	if (link->socket < 0)
 		err = fault_set(f, LH_ERR_LOST, "no runner is running");
-	else if (start != NULL && start->command.run >> RUNNER_LINK_RUNS != link->generation)
+	else if ((command->verb == RUNNER_START || command->verb == RUNNER_ASSIGN) &&
+		 command->run >> RUNNER_LINK_RUNS != link->generation)
 		err = fault_set(f, LH_ERR_LOST, "the runner that it was for has died");
 	else
 		err = runner_send(link->socket, command, start, f);
@@ -291,6 +292,20 @@ enum lh_err runner_link_send_start(struct runner_link *link, struct runner_start
 {
 	start->command.verb = RUNNER_START;
 	return runner_link_send(link, &start->command, start, RUNNER_LINK_START_WAIT_MS, f);
+}
+
+enum lh_err runner_link_assign(struct runner_link *link, uint64_t run, uint64_t next_run, const struct runner_times *times,
+			       struct fault *f)
+{
+	struct runner_command command = {.verb = RUNNER_ASSIGN,
+					 .run = run,
+					 .next_run = next_run,
+					 .kill_at_ms = times->kill_at_ms,
+					 .timeout_ms = times->timeout_ms,
+					 .grace_ms = times->grace_ms,
+					 .ask_ms = times->ask_ms};
+
+	return runner_link_send(link, &command, NULL, RUNNER_LINK_START_WAIT_MS, f);
 }
 
 void runner_link_deadline(struct runner_link *link, uint64_t run, int64_t kill_at_ms)

@@ -39,6 +39,13 @@ bool runner_link_clear(struct runner_link *link, uint64_t run);
 /* A number for a new run of the runner of this moment: a START that reaches only its successor is refused (LH_ERR_LOST). */
 uint64_t runner_link_next_run(struct runner_link *link);
 enum lh_err runner_link_send_start(struct runner_link *link, struct runner_start *start, struct fault *f) LH_MUST_CHECK;
+/* The times of a run, as in struct runner_command. */
+struct runner_times {
+	int64_t kill_at_ms, timeout_ms, grace_ms, ask_ms;
+};
+/* A process goes on as another run; whether it does, its status pipe tells. Waits as a START does. */
+enum lh_err runner_link_assign(struct runner_link *link, uint64_t run, uint64_t next_run, const struct runner_times *times,
+			       struct fault *f) LH_MUST_CHECK;
 /* Best effort: a runner that is gone or does not know the run ignores them. A full queue is retried for a short, bounded time. */
 void runner_link_deadline(struct runner_link *link, uint64_t run, int64_t kill_at_ms);
 void runner_link_end(struct runner_link *link, uint64_t run, enum end_reason reason, int64_t grace_ms);

@@ -6,18 +6,16 @@
 #include "base/utf8.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define STDERR_LOG_LINE 1000 /* of the allowance */
+#define STDERR_LOG_SUBJECT (JOB_KIND_MAX + 80)
 
-void stderr_log_init(struct stderr_log *log, const struct job *job, bool wanted)
+void stderr_log_init(struct stderr_log *log, bool wanted)
 {
-	log->job = wanted && log_enabled(LOG_LEVEL_INFO) ? job : NULL;
-	log->len = 0;
-	log->cut = false;
-	log->allowance = STDERR_LOG_BURST * STDERR_LOG_LINE;
-	log->refilled_ms = 0;
-	log->left_out = 0;
+	*log = (struct stderr_log){.wanted = wanted && log_enabled(LOG_LEVEL_INFO),
+				   .allowance = STDERR_LOG_BURST * STDERR_LOG_LINE};
 }
 
 static bool stderr_log_allowed(struct stderr_log *log)
@@ -34,20 +32,31 @@ static bool stderr_log_allowed(struct stderr_log *log)
 	return true;
 }
 
-static void stderr_log_tell(struct stderr_log *log)
+static char *stderr_log_subject(const struct stderr_log *log, char *out, size_t size)
 {
 	const struct job *job = log->job;
 
+	if (job != NULL)
+		snprintf(out, size, "job=%" PRIu64 " kind=%s attempt=%u", job->id, job->kind, job->attempt);
+	else
+		snprintf(out, size, "kind=%s pid=%d", log->kind, (int)log->pid);
+	return out;
+}
+
+static void stderr_log_tell(struct stderr_log *log)
+{
+	char subject[STDERR_LOG_SUBJECT];
+
 	if (log->left_out > 0)
-		log_info("handler", "job=%" PRIu64 " kind=%s attempt=%u stderr: %" PRIu64 " lines were left out here", job->id,
-			 job->kind, job->attempt, log->left_out);
+		log_info("handler", "%s stderr: %" PRIu64 " lines were left out here",
+			 stderr_log_subject(log, subject, sizeof(subject)), log->left_out);
 	log->left_out = 0;
 }
 
 static void stderr_log_line(struct stderr_log *log)
 {
-	const struct job *job = log->job;
 	size_t len = log->cut ? utf8_cut(log->line, log->len) : log->len;
+	char subject[STDERR_LOG_SUBJECT];
 
 	if (!stderr_log_allowed(log)) {
 		log->left_out++;
@@ -59,8 +68,8 @@ static void stderr_log_line(struct stderr_log *log)
 		if (log->line[i] == '\0')
 			log->line[i] = ' ';
 	}
-	log_info("handler", "job=%" PRIu64 " kind=%s attempt=%u stderr: %.*s%s", job->id, job->kind, job->attempt, (int)len,
-		 log->line, log->cut ? " [cut]" : "");
+	log_info("handler", "%s stderr: %.*s%s", stderr_log_subject(log, subject, sizeof(subject)), (int)len, log->line,
+		 log->cut ? " [cut]" : "");
 }
 
 static void stderr_log_gather(struct stderr_log *log, const char *bytes, size_t len)
@@ -89,7 +98,7 @@ void stderr_log_feed(struct stderr_log *log, const char *bytes, size_t len)
 {
 	const char *end = bytes + len, *newline;
 
-	if (log->job == NULL)
+	if (!log->wanted)
 		return;
 	while (bytes < end && (newline = memchr(bytes, '\n', (size_t)(end - bytes))) != NULL) {
 		stderr_log_gather(log, bytes, (size_t)(newline - bytes));
@@ -102,8 +111,16 @@ void stderr_log_feed(struct stderr_log *log, const char *bytes, size_t len)
 
 void stderr_log_end(struct stderr_log *log)
 {
-	if (log->job == NULL)
+	if (!log->wanted)
 		return;
 	stderr_log_finish_line(log);
 	stderr_log_tell(log);
+}
+
+void stderr_log_speak_of(struct stderr_log *log, const struct job *job, const char *kind, pid_t pid)
+{
+	stderr_log_end(log);
+	log->job = job;
+	log->kind = kind;
+	log->pid = pid;
 }

@@ -9,9 +9,12 @@
 #include "exec_bench.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/thread.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,9 +28,32 @@
 
 static struct runner_link *bench_link;
 
-void bench_use(struct runner_link *link)
+int bench_start_link(void **state)
 {
+	char self[PATH_MAX] = "";
+	struct runner_link *link;
+	struct fault f;
+
+	/* Not NULL, which is /proc/self/exe: under valgrind that is valgrind. */
+	if (readlink("/proc/self/exe", self, sizeof(self) - 1) <= 0)
+		return -1;
+	link = runner_link_new(self);
+	/* As in all threads of the daemon. */
+	signal(SIGPIPE, SIG_IGN);
+	log_setup(LOG_LEVEL_INFO, LOG_FORMAT_TEXT, open("/dev/null", O_WRONLY | O_CLOEXEC));
+	if (link == NULL || runner_link_start(link, &f) != LH_OK)
+		return -1;
 	bench_link = link;
+	*state = link;
+	return 0;
+}
+
+/* Nothing stays open and no child is left, the runner least of all. */
+int bench_stop_link(void **state)
+{
+	(void)runner_link_revive(*state, NULL);
+	runner_link_free(*state);
+	return waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD ? 0 : -1;
 }
 
 /* By a process of its own, for ours is about to wait. */
@@ -84,6 +110,21 @@ static void bench_progress(void *owner, double percent, const char *note)
 		kill(b->kill_on_progress, SIGKILL);
 }
 
+static void bench_step(void *owner, struct step *step)
+{
+	struct bench *b = owner;
+	size_t len = strlen(b->steps);
+
+	snprintf(b->steps + len, sizeof(b->steps) - len, "%s=%s;", step->name, step->data);
+	b->step_count++;
+	if (!b->keep_steps) {
+		step_answer(step, b->step_why);
+		return;
+	}
+	step->link.next = &b->kept->link;
+	b->kept = step;
+}
+
 void bench_init(struct bench *b, const char *script)
 {
 	memset(b, 0, sizeof(*b));
@@ -124,7 +165,10 @@ static void bench_run_quietly(struct bench *b)
 				      .handler = &b->handler,
 				      .max_attempts = 10,
 				      .runner = b->link,
-				      .hooks = {.owner = b, .start = bench_start, .progress = bench_progress}};
+				      .hooks = {.owner = b,
+						.start = bench_start,
+						.progress = bench_progress,
+						.step = b->no_steps ? NULL : bench_step}};
 
 	run_report_init(&b->report, &b->handler);
 	b->ops->run(&request, &b->report);
@@ -146,11 +190,18 @@ void bench_run(struct bench *b)
 	int before = bench_count_descriptors();
 
 	bench_run_quietly(b);
-	assert_int_equal(bench_count_descriptors(), before);
+	/* Steps that are still under way keep the box that they come back to. */
+	assert_int_equal(bench_count_descriptors(), before + (b->kept != NULL));
 }
 
 void bench_free(struct bench *b)
 {
+	while (b->kept != NULL) {
+		struct step *step = b->kept;
+
+		b->kept = (struct step *)(void *)step->link.next;
+		step_answer(step, "too late");
+	}
 	for (size_t i = 0; i < 3; i++)
 		free(b->script[i]);
 	free(b->job.payload);

@@ -35,12 +35,21 @@ struct bench {
 	pid_t kill_before_send;
 	pid_t wake_later;          /* SIGCONT a moment after the START is on its way */
 	bool wait_for_noted_pid;   /* the note is a process: the hook returns when that has ended */
+	bool no_steps;             /* there is no hook for them */
+	bool keep_steps;           /* they are not answered before bench_free */
+	const char *step_why;      /* what they are answered; NULL: saved */
 	/* what they heard */
 	double percent;
 	char note[1024];
+	char steps[4096]; /* "name=data;" each, as far as they fit */
+	size_t step_count;
+	struct step *kept; /* the last one first */
 };
 
-void bench_use(struct runner_link *link); /* for all that follow */
+/* Of the group of tests: a runner, which is *state; main hands RUNNER_ARGUMENT on to runner_main. At the end nothing of it is
+ * left. */
+int bench_start_link(void **state);
+int bench_stop_link(void **state);
 
 /* A handler that is this shell script; everything else as a test would have it. */
 void bench_init(struct bench *b, const char *script);

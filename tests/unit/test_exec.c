@@ -9,12 +9,9 @@
 #include "exec_bench.h"
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "runner/runner.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -219,6 +216,7 @@ static void test_environment(void **state)
 						     "LEASEHOLD_LEASE_MS=60000",
 						     "LEASEHOLD_MAX_ATTEMPTS=10",
 						     "LEASEHOLD_QUEUE=default",
+						     "LEASEHOLD_STEPS=0",
 						     "LEASEHOLD_TIMEOUT_MS=300000",
 						     "PATH=/opt",
 						     "TRACEPARENT=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
@@ -497,34 +495,6 @@ static void test_noop(void **state)
 	assert_null(handler_ops_for((enum handler_type)99));
 }
 
-static int start_link(void **state)
-{
-	char self[PATH_MAX] = "";
-	struct runner_link *link;
-	struct fault f;
-
-	/* Not NULL, which is /proc/self/exe: under valgrind that is valgrind. */
-	if (readlink("/proc/self/exe", self, sizeof(self) - 1) <= 0)
-		return -1;
-	link = runner_link_new(self);
-	/* As in all threads of the daemon. */
-	signal(SIGPIPE, SIG_IGN);
-	log_setup(LOG_LEVEL_INFO, LOG_FORMAT_TEXT, open("/dev/null", O_WRONLY | O_CLOEXEC));
-	if (link == NULL || runner_link_start(link, &f) != LH_OK)
-		return -1;
-	bench_use(link);
-	*state = link;
-	return 0;
-}
-
-/* Nothing stays open and no child is left, the runner least of all. */
-static int stop_link(void **state)
-{
-	(void)runner_link_revive(*state, NULL);
-	runner_link_free(*state);
-	return waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD ? 0 : -1;
-}
-
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -549,5 +519,5 @@ int main(int argc, char **argv)
 
 	if (argc == 2 && strcmp(argv[1], RUNNER_ARGUMENT) == 0)
 		return runner_main(RUNNER_SOCKET_FD);
-	return cmocka_run_group_tests(tests, start_link, stop_link);
+	return cmocka_run_group_tests(tests, bench_start_link, bench_stop_link);
 }

@@ -159,9 +159,8 @@ static int teardown_log(void **state)
 }
 
 /* What follows the subject of the next line; NULL when there is none. */
-static const char *next_logged(void)
+static const char *logged_after(const char *subject)
 {
-	static const char subject[] = " info handler: job=17 kind=mail attempt=2 stderr: ";
 	static char line[LOG_LINE_MAX + 1];
 	ssize_t n = recv(log_ends[0], line, LOG_LINE_MAX, MSG_DONTWAIT);
 	char *at;
@@ -174,6 +173,11 @@ static const char *next_logged(void)
 	return at + strlen(subject);
 }
 
+static const char *next_logged(void)
+{
+	return logged_after(" info handler: job=17 kind=mail attempt=2 stderr: ");
+}
+
 static void test_stderr_lines(void **state)
 {
 	static const char text[] = "one\ntwo\r\n\n\nx\0y\n\xc3\xa9\xff\nlast";
@@ -182,7 +186,8 @@ static void test_stderr_lines(void **state)
 
 	(void)state;
 	for (size_t piece = 1; piece < 40; piece *= 6) {
-		stderr_log_init(&log, &job, true);
+		stderr_log_init(&log, true);
+		stderr_log_speak_of(&log, &job, NULL, 0);
 		for (size_t at = 0; at < sizeof(text) - 1; at += piece)
 			stderr_log_feed(&log, text + at, sizeof(text) - 1 - at < piece ? sizeof(text) - 1 - at : piece);
 		stderr_log_end(&log);
@@ -193,9 +198,32 @@ static void test_stderr_lines(void **state)
 		assert_string_equal(next_logged(), "last");
 		assert_null(next_logged());
 	}
-	stderr_log_init(&log, &job, false);
+	stderr_log_init(&log, false);
+	stderr_log_speak_of(&log, &job, NULL, 0);
 	stderr_log_feed(&log, "x\n", 2);
 	stderr_log_end(&log);
+	assert_null(next_logged());
+}
+
+/* One pipe, many jobs: each line is told of the one that it was written for. */
+static void test_stderr_subjects(void **state)
+{
+	struct job one = {.id = 17, .kind = "mail.send", .attempt = 2}, two = {.id = 18, .kind = "mail.sort", .attempt = 1};
+	struct stderr_log log;
+
+	(void)state;
+	stderr_log_init(&log, true);
+	stderr_log_speak_of(&log, NULL, "mail.*", 4711);
+	stderr_log_feed(&log, "warm\n", 5);
+	stderr_log_speak_of(&log, &one, NULL, 0);
+	stderr_log_feed(&log, "a\nunfinished", 12);
+	stderr_log_speak_of(&log, &two, NULL, 0);
+	stderr_log_feed(&log, "b\n", 2);
+	stderr_log_end(&log);
+	assert_string_equal(logged_after("kind=mail.* pid=4711 stderr: "), "warm");
+	assert_string_equal(logged_after("job=17 kind=mail.send attempt=2 stderr: "), "a");
+	assert_string_equal(logged_after("job=17 kind=mail.send attempt=2 stderr: "), "unfinished");
+	assert_string_equal(logged_after("job=18 kind=mail.sort attempt=1 stderr: "), "b");
 	assert_null(next_logged());
 }
 
@@ -211,7 +239,8 @@ static void test_stderr_flood(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(chunk); i++)
 		chunk[i] = i % 8 == 7 ? '\n' : 'a';
-	stderr_log_init(&log, &job, true);
+	stderr_log_init(&log, true);
+	stderr_log_speak_of(&log, &job, NULL, 0);
 	for (int i = 0; i < 100; i++)
 		stderr_log_feed(&log, chunk, sizeof(chunk));
 	stderr_log_end(&log);
@@ -238,7 +267,8 @@ static void test_stderr_long_line(void **state)
 	const char *text;
 
 	(void)state;
-	stderr_log_init(&log, &job, true);
+	stderr_log_init(&log, true);
+	stderr_log_speak_of(&log, &job, NULL, 0);
 	for (int i = 0; i < 100000; i++)
 		stderr_log_feed(&log, "\xe2\x82\xac", 3);
 	stderr_log_feed(&log, "\nnext\n", 6);
@@ -257,6 +287,7 @@ int main(void)
 		cmocka_unit_test(test_tail),
 		cmocka_unit_test(test_any_bytes),
 		cmocka_unit_test_setup_teardown(test_stderr_lines, setup_log, teardown_log),
+		cmocka_unit_test_setup_teardown(test_stderr_subjects, setup_log, teardown_log),
 		cmocka_unit_test_setup_teardown(test_stderr_flood, setup_log, teardown_log),
 		cmocka_unit_test_setup_teardown(test_stderr_long_line, setup_log, teardown_log),
 	};
