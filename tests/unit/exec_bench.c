@@ -121,7 +121,7 @@ static void bench_step(void *owner, struct step *step)
 		step_answer(step, b->step_why);
 		return;
 	}
-	step->link.next = &b->kept->link;
+	step->out.link.next = &b->kept->out.link;
 	b->kept = step;
 }
 
@@ -199,7 +199,7 @@ void bench_free(struct bench *b)
 	while (b->kept != NULL) {
 		struct step *step = b->kept;
 
-		b->kept = (struct step *)(void *)step->link.next;
+		b->kept = (struct step *)(void *)step->out.link.next;
 		step_answer(step, "too late");
 	}
 	for (size_t i = 0; i < 3; i++)

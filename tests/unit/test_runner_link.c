@@ -6,18 +6,14 @@
 
 #include <cmocka.h>
 
-#include "base/log.h"
 #include "exec_bench.h"
 #include "handler/handler.h"
 #include "runner/runner.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* What had left its group outlives the runner, but not for long, whoever notices the death first. What the daemon had before it is
@@ -75,34 +71,6 @@ static void test_run_of_an_earlier_runner(void **state)
 	assert_true(runner_link_clear(link, run));
 }
 
-static int start_link(void **state)
-{
-	char self[PATH_MAX] = "";
-	struct runner_link *link;
-	struct fault f;
-
-	/* Not NULL, which is /proc/self/exe: under valgrind that is valgrind. */
-	if (readlink("/proc/self/exe", self, sizeof(self) - 1) <= 0)
-		return -1;
-	link = runner_link_new(self);
-	/* As in all threads of the daemon. */
-	signal(SIGPIPE, SIG_IGN);
-	log_setup(LOG_LEVEL_INFO, LOG_FORMAT_TEXT, open("/dev/null", O_WRONLY | O_CLOEXEC));
-	if (link == NULL || runner_link_start(link, &f) != LH_OK)
-		return -1;
-	bench_use(link);
-	*state = link;
-	return 0;
-}
-
-/* Nothing stays open and no child is left, the runner least of all. */
-static int stop_link(void **state)
-{
-	(void)runner_link_revive(*state, NULL);
-	runner_link_free(*state);
-	return waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD ? 0 : -1;
-}
-
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -112,5 +80,5 @@ int main(int argc, char **argv)
 
 	if (argc == 2 && strcmp(argv[1], RUNNER_ARGUMENT) == 0)
 		return runner_main(RUNNER_SOCKET_FD);
-	return cmocka_run_group_tests(tests, start_link, stop_link);
+	return cmocka_run_group_tests(tests, bench_start_link, bench_stop_link);
 }
