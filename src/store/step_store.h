@@ -23,7 +23,8 @@ enum db_class step_store_save(struct db *db, const struct step_row *steps, size_
 
 /* Gives each job (sorted by id, without steps) what was saved for it, in the order of first saving, and its step_no. A job that
  * has more than JOB_STEPS_MAX steps, a value of more than JOB_STEPS_BYTES_MAX bytes, or several times as much in all, which no
- * handler can have saved, gets none of them and is marked as steps_unfit. On anything but DB_OK the jobs are good for nothing but job_free. */
+ * handler can have saved, gets none of them and is marked as steps_unfit. On anything but DB_OK the jobs are good for nothing
+ * but job_free. */
 enum db_class step_store_read(struct db *db, struct job *const *jobs, size_t n, struct fault *f) LH_MUST_CHECK;
 
 /* The statements themselves, appended to sql: `check` asks the server how it would run them. */
