@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Takes an order (its amount is the argument), and asks for its invoice in the same transaction: both are committed, or neither is."""
+"""Takes an order (its amount is the argument), and asks for its invoice in the same transaction: both are committed, or none."""
 import json
 import os
 import random
@@ -25,7 +25,8 @@ def enqueue_once(db, kind, key, payload):
         try:
             db.begin()
             with db.cursor() as cursor:
-                cursor.execute("INSERT INTO leasehold.jobs (kind, unique_key, payload) VALUES (%s, %s, %s)", (kind, key, json.dumps(payload)))
+                cursor.execute("INSERT INTO leasehold.jobs (kind, unique_key, payload) VALUES (%s, %s, %s)",
+                               (kind, key, json.dumps(payload)))
                 id = cursor.lastrowid
             db.commit()
             return id
