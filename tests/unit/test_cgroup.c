@@ -54,12 +54,14 @@ static bool has_controller(const char *directory, const char *controller)
 		line[0] = '\0';
 	if (f != NULL)
 		fclose(f);
+	line[strcspn(line, "\n")] = ' '; /* so that "cpu " is not found in "cpuset " */
 	return strstr(line, controller) != NULL;
 }
 
 /* Before any test: into a group of our own, and from there into its leaf. */
 static void move_in(void)
 {
+	unsigned int needs = SETTINGS_GROUPS;
 	struct fault f;
 
 	if (!cgroup_find("/proc/self", NULL, &home)) {
@@ -72,7 +74,10 @@ static void move_in(void)
 		(void)rmdir(own);
 		return;
 	}
-	if (cgroup_take(SETTINGS_GROUPS, true, &f) != LH_OK)
+	/* All that can be had here. */
+	needs |= has_controller(own, "memory") ? SETTINGS_GROUPS_MEMORY : 0u;
+	needs |= has_controller(own, "cpu ") ? SETTINGS_GROUPS_CPU : 0u;
+	if (cgroup_take(needs, true, &f) != LH_OK)
 		snprintf(obstacle, sizeof(obstacle), "%s", f.text);
 }
 
@@ -277,6 +282,77 @@ static void test_memory_limit(void **state)
 	assert_int_equal(end.group_gone, 1);
 }
 
+static void test_processor_limit(void **state)
+{
+	struct runner_command command = probe_defaults();
+	char path[PATH_MAX + 128], script[PATH_MAX + 160];
+	struct runner_report end;
+	struct probe h;
+
+	(void)state;
+	need_groups();
+	if (!has_controller(own, "cpu ")) {
+		print_message("the controller cpu of version 2 is not available here\n");
+		skip();
+	}
+	command.group_cpu = 20;
+	h.run = command.run;
+	group_of(&h, path, sizeof(path));
+	snprintf(script, sizeof(script), "cat '%s/cpu.max'; i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done", path);
+	probe_start_shell(&h, command, script);
+	probe_expect_started(&h);
+	assert_string_equal(probe_read_all(&h), "20000 100000\n");
+	end = probe_expect_ended(&h);
+	assert_int_equal(WEXITSTATUS(end.wait_status), 0);
+	/* At a fifth of a processor; half of that for what the limit lets pass at the beginning. */
+	assert_true(end.cpu_ms < 100 || end.ended_ms - end.started_ms > end.cpu_ms * 5 / 2);
+}
+
+/* The group is not the instance's alone: it says so, and is where it was. */
+static void test_group_with_others(void **state)
+{
+	char group[PATH_MAX + 80], answer = '?';
+	int ready[2], status;
+	pid_t other, instance;
+
+	(void)state;
+	need_groups();
+	if (!has_controller(home.path, "memory")) {
+		print_message("the controller memory of version 2 is not available here\n");
+		skip();
+	}
+	snprintf(group, sizeof(group), "%s/test_cgroup.%d.shared", home.path, (int)getpid());
+	assert_int_equal(mkdir(group, 0755), 0);
+	assert_int_equal(pipe(ready), 0);
+	other = fork();
+	if (other == 0) {
+		(void)!write(ready[1], put(group, "cgroup.procs", "0") == 0 ? "y" : "n", 1);
+		for (;;)
+			pause();
+	}
+	assert_int_equal(read(ready[0], &answer, 1), 1);
+	assert_int_equal(answer, 'y');
+	instance = fork();
+	if (instance == 0) {
+		struct cgroup_place place;
+		struct fault f;
+
+		if (put(group, "cgroup.procs", "0") != 0 ||
+		    cgroup_take(SETTINGS_GROUPS | SETTINGS_GROUPS_MEMORY, false, &f) == LH_OK)
+			_exit(1);
+		if (strstr(f.text, "because other processes are in it") == NULL)
+			_exit(2);
+		_exit(cgroup_find("/proc/self", NULL, &place) && strcmp(place.path, group) == 0 ? 0 : 3);
+	}
+	assert_int_equal(waitpid(instance, &status, 0), instance);
+	assert_int_equal(WEXITSTATUS(status), 0);
+	assert_int_equal(kill(other, SIGKILL), 0);
+	assert_int_equal(waitpid(other, NULL, 0), other);
+	close(ready[0]);
+	close(ready[1]);
+	assert_int_equal(rmdir(group), 0);
+}
+
 /* A runner without groups of its own refuses a run that needs one. */
 static void test_runner_without_groups(void **state)
 {
@@ -313,6 +389,8 @@ int main(int argc, char **argv)
 		TEST(test_group_of_the_same_number),
 		TEST(test_limit_that_cannot_be_set),
 		TEST(test_memory_limit),
+		TEST(test_processor_limit),
+		TEST(test_group_with_others),
 		TEST(test_runner_without_groups),
 	};
 	int failed;
