@@ -34,7 +34,8 @@ static int launch_group(struct runs *runs, struct run *run, const struct runner_
 		return 0;
 	if (runs->groups.fd < 0)
 		return ENODEV;
-	return cgroup_make(&runs->groups, run->number, command->group_memory, command->group_cpu, &run->group_fd);
+	run->group = run->number;
+	return cgroup_make(&runs->groups, run->group, command->group_memory, command->group_cpu, &run->group_fd);
 }
 
 /* Returns 0 or errno. */
@@ -64,7 +65,7 @@ static int launch_fork(struct run *run, const struct runner_received *start, con
 static void launch_drop(const struct runs *runs, struct run *run)
 {
 	if (run != NULL && run->group_fd >= 0) {
-		cgroup_remove(&runs->groups, run->number, run->group_fd);
+		cgroup_remove(&runs->groups, run->group, run->group_fd);
 		run->group_fd = -1;
 	}
 	runs_drop(run);

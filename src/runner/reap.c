@@ -51,7 +51,7 @@ static void reap_finish(struct runs *runs, struct run *run, bool gone)
 	runner_tell(run->status_fd, &run->report);
 	reap_forget_emptying(runs, run);
 	if (run->group_fd >= 0)
-		cgroup_remove(&runs->groups, run->number, run->group_fd);
+		cgroup_remove(&runs->groups, run->group, run->group_fd);
 	run->group_fd = -1;
 	runs_remove(runs, run);
 }
@@ -94,14 +94,14 @@ void reap_look(struct runs *runs, struct run *run, bool give_up)
 /* A SIGKILL that we did not send, or what a shell makes of that of its child. */
 static bool reap_is_unexplained(const struct run *run, int status)
 {
-	if (run->plan.phase != PLAN_RUNNING)
+	if (!plan_is_open(&run->plan))
 		return false;
 	return WIFSIGNALED(status) ? WTERMSIG(status) == SIGKILL : WEXITSTATUS(status) == REAP_SHELL_KILLED;
 }
 
 static enum run_oom reap_oom(struct runs *runs, const struct run *run, int status, int64_t now_ms)
 {
-	if (run->group_fd >= 0 && cgroup_oom_kills(run->group_fd) > 0)
+	if (run->group_fd >= 0 && cgroup_oom_kills(run->group_fd) > run->group_oom_before)
 		return RUN_OOM_CERTAIN;
 	if (reap_is_unexplained(run, status) && oom_count(&runs->oom, now_ms) > run->oom_before)
 		return RUN_OOM_PROBABLY;

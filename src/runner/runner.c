@@ -197,6 +197,7 @@ static void runner_assign(struct runner *r, struct run *run, const struct runner
 		plan_init(&run->plan, now_ms, command->kill_at_ms, command->timeout_ms, command->grace_ms);
 		run->plan.ask_ms = command->ask_ms;
 		run->oom_before = oom_count_about(&r->runs.oom, now_ms);
+		run->group_oom_before = run->group_fd < 0 ? 0 : cgroup_oom_kills(run->group_fd);
 		runs_moved(&r->runs, run);
 	}
 	runner_tell(run->status_fd, &report);

@@ -30,6 +30,8 @@ struct run {
 	struct run *next_emptying;
 	uint64_t oom_before; /* the kernel's count when it began */
 	int group_fd;        /* its control group; -1: none */
+	uint64_t group;      /* what that is called by: the number of the START */
+	uint64_t group_oom_before;
 };
 
 struct runs {

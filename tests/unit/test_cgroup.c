@@ -197,6 +197,35 @@ static void test_groups_of_a_dead_runner(void **state)
 	assert_int_equal(access(path, F_OK), -1);
 }
 
+/* A process that goes on to another run takes its group along; it is removed with the process. */
+static void test_group_of_a_process_that_goes_on(void **state)
+{
+	struct runner_command next;
+	struct runner_report news;
+	char path[PATH_MAX + 128];
+	struct fault f;
+	struct probe h;
+
+	(void)state;
+	need_groups();
+	probe_start_shell(&h, probe_defaults(), "setsid sleep 1000 & read x; exit 4");
+	probe_expect_started(&h);
+	group_of(&h, path, sizeof(path));
+	next = probe_defaults();
+	next.verb = RUNNER_ASSIGN;
+	next.next_run = next.run;
+	next.run = h.run;
+	assert_int_equal(runner_send(probe_socket, &next, NULL, &f), LH_OK);
+	assert_true(probe_news(&h, &news));
+	assert_int_equal(news.news, RUNNER_ASSIGNED);
+	assert_int_equal(access(path, F_OK), 0);
+	probe_close_stdin(&h);
+	news = probe_expect_ended(&h);
+	assert_int_equal(WEXITSTATUS(news.wait_status), 4);
+	assert_int_equal(news.group_gone, 1);
+	assert_int_equal(access(path, F_OK), -1);
+}
+
 /* In a container that is started again, the new runner often has the number of the old one. */
 static void test_group_of_the_same_number(void **state)
 {
@@ -386,6 +415,7 @@ int main(int argc, char **argv)
 		TEST(test_where_the_instance_is),
 		TEST(test_a_group_for_each_run),
 		TEST(test_groups_of_a_dead_runner),
+		TEST(test_group_of_a_process_that_goes_on),
 		TEST(test_group_of_the_same_number),
 		TEST(test_limit_that_cannot_be_set),
 		TEST(test_memory_limit),
