@@ -134,6 +134,7 @@ static inline bool lh_json_string(const char *json, const char *name, char *to, 
 #define LH_ERROR_BYTES 500
 #define LH_NOTE_BYTES 1020 /* 255 characters are kept */
 #define LH_DEPTH_MAX 512
+#define LH_DEPTH_SENT_MAX 90 /* Leasehold takes no line that is nested more than 100 deep */
 
 struct lh_step {
 	struct lh_step *next;
@@ -396,6 +397,21 @@ static inline bool lh_json_valid(const char *text, size_t len)
 	return end && end == text + len;
 }
 
+/* Whether it is JSON that Leasehold can read: not too deep, and with no whole number beyond 64 bits. */
+static inline bool lh_sendable(const char *json)
+{
+	const char *p = lh_skip_value(json, LH_DEPTH_SENT_MAX - 1), *end;
+	bool fits = p && *p == '\0';
+
+	for (p = json; fits && *p; p = end) {
+		end = *p == '"' ? lh_skip_string(p, NULL) : *p == '-' || (*p >= '0' && *p <= '9') ? lh_skip_number(p) : p + 1;
+		errno = 0;
+		if (end > p + 18 && *p != '"' && strcspn(p, ".eE") >= (size_t)(end - p))
+			fits = strtoll(p, NULL, 10) != 0 && errno == 0;
+	}
+	return fits;
+}
+
 struct lh_member {
 	const char *name, *value, *end; /* the name is what stands between its quotes */
 	size_t name_len;
@@ -587,8 +603,8 @@ static inline enum lh_outcome lh_set(struct lh_job *job, enum lh_outcome outcome
 
 static inline enum lh_outcome lh_succeeded_json(struct lh_job *job, const char *json)
 {
-	if (!lh_json_valid(json, strlen(json)))
-		return lh_dead(job, "the result is not JSON");
+	if (!lh_sendable(json))
+		return lh_dead(job, "the result is not JSON that Leasehold can read");
 	lh_set(job, LH_SUCCEEDED);
 	lh_puts(&job->detail, ",\"result\":");
 	lh_puts(&job->detail, json);
@@ -753,8 +769,8 @@ static inline bool lh_save(struct lh_job *job, const char *name, const char *jso
 		lh_retry(job, LH_BACKOFF, "not a name for a step: %s", name);
 		return false;
 	}
-	if (!lh_json_valid(json, strlen(json))) {
-		lh_dead(job, "step %s is not JSON", name);
+	if (!lh_sendable(json)) {
+		lh_dead(job, "step %s is not JSON that Leasehold can read", name);
 		return false;
 	}
 	lh_puts(&message, ",\"step\":\"");

@@ -34,6 +34,7 @@ const net = require('node:net');
 const PROTOCOL = 1;
 const ERROR_BYTES = 500;
 const NOTE_BYTES = 1020; // 255 characters are kept
+const DEEPEST = 90; // Leasehold takes no line that is nested more than 100 deep
 const LONGEST_DELAY_MS = 31622400000; // a year
 
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
@@ -354,11 +355,21 @@ function decode(bytes) {
   return message;
 }
 
+/** JSON that Leasehold can read: in UTF-8, not too deep, and with no whole number beyond 64 bits. */
 function encode(value) {
   const text = JSON.stringify(value);
   if (text === undefined) throw new TypeError(`${typeof value} is not a value of JSON`);
   // JSON.stringify() writes half of a surrogate pair as an escape, and nothing else that begins like it.
   if (/(?<!\\)(?:\\\\)*\\ud[89a-f]/.test(text)) throw new TypeError('half of a surrogate pair is not text');
+  let depth = 0;
+  for (const [token] of text.matchAll(/"(?:[^"\\]+|\\.)*"|[[\]{}]|-?[\d.]{19,}(?![\d.e])/g)) {
+    if (token === '[' || token === '{') depth++;
+    else if (token === ']' || token === '}') depth--;
+    else if (/^[-\d]+$/.test(token) && BigInt.asIntN(64, BigInt(token)) !== BigInt(token)) {
+      throw new RangeError(`${token} does not fit into 64 bits`);
+    }
+    if (depth > DEEPEST) throw new RangeError(`nested more than ${DEEPEST} deep`);
+  }
   return text;
 }
 

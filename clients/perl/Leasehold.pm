@@ -106,6 +106,7 @@ use constant {
     PROTOCOL        => 1,
     ERROR_BYTES     => 500,
     NOTE_BYTES      => 1020,          # 255 characters are kept
+    DEEPEST         => 90,            # Leasehold takes no line that is nested more than 100 deep
     LONGEST_DELAY_S => 31_622_400,    # a year
 };
 
@@ -127,16 +128,20 @@ sub serve {
     return;
 }
 
-# Bytes, of which none is a line feed. Dies if that cannot be.
+# JSON that Leasehold can read: in UTF-8, not too deep, and with no whole number beyond 64 bits. Dies if that cannot be.
 sub _encode {
     my ($value) = @_;
-    my $text = JSON::PP->new->utf8->allow_nonref->encode($value);
+    my $text = JSON::PP->new->utf8->allow_nonref->max_depth(DEEPEST)->encode($value);
 
     # JSON::PP lets two things pass that are not JSON: characters that Perl alone encodes, and numbers that are none.
     Encode::decode('UTF-8', my $copy = $text, Encode::FB_CROAK) if $text =~ /[\xED\xF4-\xFF]/;
     (my $bare = $text) =~ s/\\.//g;
     $bare =~ s/"[^"]*"//g;
     die "NaN and infinity are not numbers of JSON\n" if $bare =~ /nan|inf/i;
+    while ($bare =~ /(?<![0-9.eE+])(-?)([0-9]{19,})(?![0-9.eE])/g) {
+        my $most = $1 ? '9223372036854775808' : '9223372036854775807';
+        die "$1$2 does not fit into 64 bits\n" if length $2 > 19 || $2 gt $most;
+    }
     return $text;
 }
 

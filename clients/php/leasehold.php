@@ -34,6 +34,8 @@ namespace Leasehold;
 const PROTOCOL = 1;
 /** @internal */
 const ERROR_BYTES = 500, NOTE_BYTES = 1020; // of a note, 255 characters are kept
+/** @internal Leasehold takes no line that is nested more than 100 deep. */
+const DEEPEST = 90;
 /** @internal */
 const LONGEST_DELAY_S = 31622400; // a year
 
@@ -367,7 +369,8 @@ function serve(callable|array $handlers): void
 /** @internal */
 function encode(mixed $value): string
 {
-    return json_encode($value, JSON_THROW_ON_ERROR | JSON_UNESCAPED_UNICODE | JSON_UNESCAPED_SLASHES | JSON_PRESERVE_ZERO_FRACTION);
+    $flags = JSON_THROW_ON_ERROR | JSON_UNESCAPED_UNICODE | JSON_UNESCAPED_SLASHES | JSON_PRESERVE_ZERO_FRACTION;
+    return json_encode($value, $flags, DEEPEST);
 }
 
 /** @internal */

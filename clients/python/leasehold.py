@@ -38,6 +38,7 @@ __all__ = ["serve", "Job", "Retry", "Dead", "Snooze", "Cancelled", "StepNotSaved
 PROTOCOL = 1
 ERROR_BYTES = 500
 NOTE_BYTES = 1020  # 255 characters are kept
+DEEPEST = 90  # Leasehold takes no line that is nested more than 100 deep
 LONGEST_DELAY_S = 31_622_400  # a year
 
 
@@ -166,7 +167,8 @@ class Job:
     def _send(self, message):
         if self._ended:
             raise RuntimeError("this job has ended")
-        self._channel.send({"id": self.id, "claim_no": self.claim_no, **message})
+        # The id may be beyond what a result may hold.
+        self._channel.write(b'{"id":%d,"claim_no":%d,' % (self.id, self.claim_no) + _encode(message)[1:])
 
     def _run(self, handler):
         """What the handler comes to, as a message."""
@@ -228,8 +230,8 @@ class _Channel:
                 return None
             self._buffer += chunk
 
-    def send(self, message):
-        line = memoryview(_encode(message) + b"\n")
+    def write(self, text):
+        line = memoryview(text + b"\n")
         with self._sending:
             while line:
                 line = line[os.write(self._out, line):]
@@ -245,7 +247,7 @@ def serve(handlers):
     if protocol != PROTOCOL:
         sys.exit(f"leasehold.py speaks protocol {PROTOCOL}, but was greeted with {json.dumps(hello)[:200]}")
     try:
-        channel.send({"hello": {"protocol": PROTOCOL, "client": "leasehold.py 1"}})
+        channel.write(_encode({"hello": {"protocol": PROTOCOL, "client": "leasehold.py 1"}}))
         while (message := channel.receive()) is not None:
             if "job" in message:  # a request to cancel the job before may still come
                 job = Job(channel, message["job"])
@@ -265,7 +267,19 @@ def _message(line):
 
 
 def _encode(value):
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    """JSON that Leasehold can read: in UTF-8, not too deep, and with no whole number beyond 64 bits."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    depth = 0
+    for token in re.findall(r'"(?:[^"\\]|\\.)*"|[\[\]{}]|-?[0-9.]{19,}(?![0-9.eE])', text):
+        if token in "[{":
+            depth += 1
+        elif token in "]}":
+            depth -= 1
+        elif token[0] != '"' and "." not in token and not -2**63 <= int(token) < 2**63:
+            raise ValueError(f"{token} does not fit into 64 bits")
+        if depth > DEEPEST:
+            raise ValueError(f"nested more than {DEEPEST} deep")
+    return text.encode()
 
 
 def _no_constant(name):

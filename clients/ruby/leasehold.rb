@@ -33,8 +33,9 @@ module Leasehold
   PROTOCOL = 1
   ERROR_BYTES = 500
   NOTE_BYTES = 1020 # 255 characters are kept
+  DEEPEST = 90 # Leasehold takes no line that is nested more than 100 deep
   LONGEST_DELAY_S = 31_622_400 # a year
-  private_constant :ERROR_BYTES, :NOTE_BYTES, :LONGEST_DELAY_S
+  private_constant :ERROR_BYTES, :NOTE_BYTES, :DEEPEST, :LONGEST_DELAY_S
 
   # The attempt failed: try again after +after+ seconds (0 to 31622400; nil: after the backoff).
   class Retry < StandardError
@@ -262,9 +263,14 @@ module Leasehold
   private_constant :Channel
 
   class << self
-    # JSON text. What cannot be written goes to the block, which is told why; without one it raises.
+    # JSON that Leasehold can read: in UTF-8, not too deep, and with no whole number beyond 64 bits. What cannot be written goes to
+    # the block, which is told why; without one it raises.
     def encode(value) # :nodoc:
-      JSON.generate(value, max_nesting: 512)
+      text = JSON.generate(value, max_nesting: DEEPEST)
+      text.scan(/"(?:[^"\\]|\\.)*"|-?[0-9.]{19,}(?![0-9.eE])/) do |token|
+        raise RangeError, "#{token} does not fit into 64 bits" if token.match?(/\A-?\d+\z/) && token.to_i.bit_length > 63
+      end
+      text
     rescue StandardError, SystemStackError => e
       raise unless block_given?
 

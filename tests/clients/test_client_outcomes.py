@@ -19,7 +19,10 @@ ANSWERS = [
     ("echo", '""', {"outcome": "succeeded", "result": ""}),
     ("echo", {"deep": "ü € 𝄞 \u2028 \0 \x7f \" \\ / \n \t"}, {"outcome": "succeeded", "result": {"deep": "ü € 𝄞 \u2028 \0 \x7f \" \\ / \n \t"}}),
     ("echo", r'"\u00fc\ud834\udd1e\u0000\/"', {"outcome": "succeeded", "result": "ü𝄞\0/"}),
-    ("echo", "[" * 500 + "]" * 500, {"outcome": "succeeded", "result": "nested"}),
+    ("echo", "[" * 80 + "]" * 80, {"outcome": "succeeded", "result": "nested"}),
+    ("echo", "[9007199254740991,-9007199254740991,0.12345678901234500000]",
+     {"outcome": "succeeded", "result": [2**53 - 1, 1 - 2**53, 0.123456789012345]}),
+    ("echo", r'["\"[[{{18446744073709551616"]', {"outcome": "succeeded", "result": ['"[[{{18446744073709551616']}),
     ("raw", "this is no JSON: ü \\ \" \n", {"outcome": "succeeded", "result": "this is no JSON: ü \\ \" \n"}),
     ("size", "nul \0 and ü\0 the end.", {"outcome": "succeeded", "result": [22, " the end."]}),
     ("retry", {"message": "busy: ü"}, {"outcome": "retry", "error": "busy: ü"}),
@@ -37,7 +40,7 @@ ANSWERS = [
 def test_answer(behaves, kind, payload, expected):
     answer = behaves.run(kind, payload)
     if expected.get("result") == "nested":
-        for _ in range(499):
+        for _ in range(79):
             answer["result"], = answer["result"]
         expected = {"outcome": "succeeded", "result": []}
     assert answer == expected
@@ -108,6 +111,22 @@ def test_what_json_cannot_hold_makes_the_job_dead(behaves, language, where, what
     assert answer["outcome"] == "dead"
     assert ("result" if where == "result" else "step odd") in answer["error"] and "JSON" in answer["error"]
     assert behaves.run("echo", "1")["result"] == 1
+    behaves.finish()
+
+
+def test_what_leasehold_could_not_read_is_not_sent(behaves, language):
+    """It takes lines of at most 100 levels, and whole numbers of 64 bits: beyond, a line would cost the process, attempt after attempt."""
+    for payload in ("[" * 500 + "]" * 500, '{"a":' * 150 + "1" + "}" * 150):
+        answer = behaves.run("echo", payload)
+        assert answer["outcome"] == "dead" and "result" in answer["error"]
+    # What the language itself makes of such a number may be something that fits.
+    answer = behaves.run("echo", "[1, -9223372036854775809, 9223372036854775808]")
+    if language in ("python", "ruby") or language.startswith("c"):
+        assert answer["outcome"] == "dead" and "result" in answer["error"]
+    else:
+        assert answer["outcome"] == "dead" or all(isinstance(n, (str, float)) for n in answer["result"][1:])
+    if language != "node":
+        assert behaves.run("echo", "[9223372036854775807, -9223372036854775808]")["result"] == [2**63 - 1, -2**63]
     behaves.finish()
 
 
