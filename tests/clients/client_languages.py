@@ -1,7 +1,9 @@
 """The six clients: where each is, how it is started, and what its own tools say of it."""
+import hashlib
 import os
 import shutil
 import subprocess
+import zlib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,11 +35,23 @@ def build(language, source, directory):
 
 
 def behave(language):
-    return HANDLERS / f"behave.{SUFFIXES[language.removesuffix('-sanitized')]}"
+    return HANDLERS / f"behave.{SUFFIXES[plain(language)]}"
 
 
 def example(language):
-    return CLIENTS / language / f"example.{SUFFIXES[language]}"
+    return CLIENTS / plain(language) / f"example.{SUFFIXES[plain(language)]}"
+
+
+def plain(language):
+    """Without the way in which it is compiled."""
+    return language.split("-")[0]
+
+
+def digest_of(language, content):
+    """What the example of a language finds out of a file."""
+    if plain(language) == "c":
+        return {"bytes": len(content), "crc32": f"{zlib.crc32(content):08x}"}
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
 def tool(*command):

@@ -1,29 +1,20 @@
 """The examples as they are installed, the shortest handlers of clients/README.md, and what each language's own tools say of the files."""
-import hashlib
 import os
 import re
 import shutil
-import zlib
 
 import pytest
 
 from client_driver import job_message
-from client_languages import CLIENTS, COMPILE, HANDLERS, SCRIPTED, SUFFIXES, behave, example, tool
+from client_languages import CLIENTS, COMPILE, HANDLERS, SCRIPTED, behave, digest_of, example, tool
 
 CHECKS = {"php": ["php", "-l"], "ruby": ["ruby", "-wc"], "node": ["node", "--check"], "perl": ["perl", "-wc", f"-I{CLIENTS / 'perl'}"],
           "python": ["/usr/bin/python3", "-c", "import sys; compile(open(sys.argv[1]).read(), sys.argv[1], 'exec')"]}
 
 
-def digest_of(language, content):
-    """What the example of a language finds out of a file."""
-    if language.startswith("c"):
-        return {"bytes": len(content), "crc32": f"{zlib.crc32(content):08x}"}
-    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-
-
 @pytest.fixture
 def archiver(start, language):
-    return start(language, CLIENTS / language.split("-")[0] / f"example.{SUFFIXES[language.split('-')[0]]}").greet()
+    return start(language, example(language)).greet()
 
 
 def reports_until(child, wanted):
