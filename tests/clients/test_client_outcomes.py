@@ -264,6 +264,10 @@ def test_a_request_that_came_with_the_job_is_seen(behaves):
     assert behaves.answer()["result"] == "timeout"
     behaves.send(job_message("cancelled", {}), {"cancel": {"id": 17, "claim_no": 3, "reason": "timeout"}})
     assert behaves.answer() == {"outcome": "cancelled"}
+    # A short line behind a long one that takes several reads.
+    behaves.send(job_message("stop", {"then": "finish", "more": "x" * 200_000}), {"cancel": {"id": 17, "claim_no": 3, "reason": "lease"}})
+    assert behaves.answer() == {"progress": 1}
+    assert behaves.answer()["result"] == "lease"
     behaves.finish()
 
 
