@@ -10,13 +10,21 @@
 #include <stdlib.h>
 
 #define PROMOTER_CHUNK 125 /* with others at work on the same due rows, each takes a random part */
-#define PROMOTER_HOLD_PAUSE_MS 1000 /* after a hold could not be cleared because its row is locked */
+#define PROMOTER_SEARCH_MS 50   /* from one try that met a lock to the next, beside three times of what it took */
+#define PROMOTER_STUCK 16       /* locked rows that are left alone for a while */
+#define PROMOTER_STUCK_MS 1000  /* and for how long, beside ten times of what the try took */
 
 struct promoter {
 	struct role role; /* first */
 	int64_t shown_ms; /* when our row in job_workers was last refreshed, 0 = never */
-	size_t hold_chunk;       /* holds cleared at once: smaller while a row among them is locked */
-	int64_t hold_pause_ms;   /* CLOCK_MONOTONIC: none before that */
+	size_t hold_chunk;     /* holds cleared at once: smaller while a locked row among them is looked for */
+	bool hold_won;         /* the last so many could be */
+	int64_t hold_pause_ms; /* CLOCK_MONOTONIC: none before that */
+	struct {
+		uint64_t id;
+		int64_t until_ms;
+	} stuck[PROMOTER_STUCK];
+	size_t stuck_next;
 	struct promote_found found;
 	struct promote_parked parked[PROMOTE_PAGE];
 };
@@ -63,30 +71,76 @@ static enum db_class promoter_promote(struct promoter *p, int64_t *wait_ms, stru
 	return DB_OK;
 }
 
+static bool promoter_is_stuck(const struct promoter *p, uint64_t id, int64_t now_ms)
+{
+	for (size_t i = 0; i < PROMOTER_STUCK; i++)
+		if (p->stuck[i].id == id && p->stuck[i].until_ms > now_ms)
+			return true;
+	return false;
+}
+
+/* The holds that are to be cleared next. While a locked row is looked for: the first of what there is, in the order of ids, so
+ * that a half that failed is halved again. */
+static uint64_t *promoter_next_holds(struct promoter *p, int64_t now_ms, size_t *count)
+{
+	uint64_t *holds = p->found.holds;
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->found.hold_count; i++)
+		if (!promoter_is_stuck(p, holds[i], now_ms))
+			holds[n++] = holds[i];
+	if (p->hold_chunk >= promoter_share(p))
+		return promoter_part(holds, n, promoter_share(p), count);
+	qsort(holds, n, sizeof(*holds), promoter_by_id);
+	*count = n < p->hold_chunk ? n : p->hold_chunk;
+	return holds;
+}
+
+/* One of count holds is locked. A server that made us wait to learn that is asked less often. */
+static void promoter_search(struct promoter *p, const uint64_t *ids, size_t count, int64_t began_ms, int64_t *wait_ms)
+{
+	int64_t now_ms = clock_mono_ms(), took_ms = now_ms - began_ms, pause_ms = PROMOTER_SEARCH_MS + 3 * took_ms;
+
+	if (count > 1) {
+		p->hold_chunk = count / 2;
+	} else {
+		p->stuck[p->stuck_next].id = ids[0];
+		p->stuck[p->stuck_next].until_ms = now_ms + PROMOTER_STUCK_MS + 10 * took_ms;
+		p->stuck_next = (p->stuck_next + 1) % PROMOTER_STUCK;
+		p->hold_chunk = PROMOTE_PAGE;
+	}
+	p->hold_won = false;
+	p->hold_pause_ms = now_ms + pause_ms;
+	if (pause_ms < *wait_ms)
+		*wait_ms = pause_ms;
+}
+
 /* Holds that have ended. A handler or a producer may keep a row or a key locked for as long as its transaction is open: that one
- * waits, and must hold up neither the others nor the due jobs. So smaller and smaller parts are tried, each somewhere else. */
+ * waits, and must hold up neither the others nor the due jobs. So it is looked for by halves, one try a round, and left alone
+ * for a while. */
 static enum db_class promoter_release(struct promoter *p, int64_t *wait_ms, struct fault *f)
 {
-	size_t count, most = promoter_share(p);
 	int64_t began_ms = clock_mono_ms();
 	uint64_t released = 0, *ids;
 	enum db_class c;
+	size_t count;
 
 	if (p->found.hold_count == 0 || began_ms < p->hold_pause_ms)
 		return DB_OK;
-	ids = promoter_part(p->found.holds, p->found.hold_count, p->hold_chunk < most ? p->hold_chunk : most, &count);
+	ids = promoter_next_holds(p, began_ms, &count);
+	if (count == 0)
+		return DB_OK;
 	c = promote_store_release(p->role.session.db, ids, count, &released, f);
 	if (c == DB_RETRY) {
 		log_debug("promote", "%zu holds on unique keys, from job=%llu on, could not be cleared: %s", count,
 			  (unsigned long long)ids[0], f->text);
-		if (count == 1) /* a server that makes us wait for a lock is asked less often */
-			p->hold_pause_ms = 10 * clock_mono_ms() - 9 * began_ms + PROMOTER_HOLD_PAUSE_MS;
-		else
-			*wait_ms = 0;
-		p->hold_chunk = count > 1 ? count / 2 : 1;
+		promoter_search(p, ids, count, began_ms, wait_ms);
 		return DB_OK;
 	}
-	p->hold_chunk = p->hold_chunk < PROMOTE_PAGE ? 2 * p->hold_chunk : PROMOTE_PAGE;
+	/* Of two halves one should have failed: the lock is gone. */
+	if (p->hold_won && p->hold_chunk < PROMOTE_PAGE)
+		p->hold_chunk *= 2;
+	p->hold_won = true;
 	*wait_ms = 0;
 	return c;
 }
