@@ -124,7 +124,7 @@ static bool check_handler(struct check_report *report, const struct handler_sett
 	struct stat st;
 	bool good;
 
-	if (h->type != HANDLER_EXEC)
+	if (h->type == HANDLER_NOOP)
 		return true;
 	good = check_executable(report, h->kind, "the program", h->command[0]);
 	if (good) {

@@ -212,8 +212,32 @@ static void conf_check_groups(struct conf_state *state)
 	}
 }
 
+/* What only warm processes have. */
+static void conf_check_stream(struct conf_state *state)
+{
+	static const char *const options[] = {"processes", "max_jobs", "idle_timeout", "start_timeout"};
+
+	for (int i = 0; i < (int)state->settings->handler_count; i++) {
+		const struct conf_key type = {"handlers", i, "type"};
+		char label[CONF_LABEL_SIZE];
+
+		if (state->settings->handlers[i].type != HANDLER_EXEC || !conf_state_usable(state, type))
+			continue;
+		for (size_t k = 0; k < sizeof(options) / sizeof(options[0]); k++) {
+			struct conf_key key = {"handlers", i, options[k]};
+
+			if (conf_check_is_set(state, key))
+				conf_state_contradict(state, key,
+						      "contradicts %s, \"exec\"%s: only stream handlers keep their processes",
+						      conf_state_label(type, label),
+						      conf_check_is_set(state, type) ? "" : " (the default)");
+		}
+	}
+}
+
 void conf_check(struct conf_state *state)
 {
+	conf_check_stream(state);
 	conf_check_times(state);
 	conf_check_database(state);
 	conf_check_kinds(state);

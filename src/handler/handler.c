@@ -7,6 +7,7 @@ const struct handler_ops *handler_ops_for(enum handler_type type)
 {
 	static const struct handler_ops *const all[] = {
 		[HANDLER_EXEC] = &handler_exec,
+		[HANDLER_STREAM] = &handler_stream,
 		[HANDLER_NOOP] = &handler_noop,
 	};
 

@@ -15,21 +15,27 @@
 
 struct run_hooks {
 	void *owner;
-	/* Marks the job as running and calls send(arg, run, kill_at_ms) while its entry is locked, so that every later
-	 * deadline queues behind the START. Returns false, without sending, when the lease is not held any more; false too
-	 * when send fails. */
+	/* Marks the job as running and calls send(arg, kill_at_ms) while its entry is locked, so that every later deadline
+	 * queues behind the START. Returns false, without sending, when the lease is not held any more; false too when send
+	 * fails. May be called again, with another number, when the handler never got to the job under the first. */
 	bool (*start)(void *owner, uint64_t run, bool (*send)(void *arg, int64_t kill_at_ms), void *arg);
 	/* The handler told of progress: percent 0 to 100, or < 0 = unchanged; note NULL = unchanged, else valid UTF-8 of at
 	 * most 255 characters. */
 	void (*progress)(void *owner, double percent, const char *note);
+	/* Whether a job that was not started yet is still to be started; for handlers that wait before they do. NULL: it is. */
+	bool (*wanted)(void *owner);
 	/* Takes a step to be saved; its answer arrives in its box. Steps are written in the order in which they were given, and
 	 * before the settlement of the run. NULL: this owner saves none. */
 	void (*step)(void *owner, struct step *step);
 };
 
+struct stream_set;
+
 struct run_request {
 	const struct job *job;
 	const struct handler_settings *handler;
+	struct settings *settings;  /* whose handler it is; NULL: the handler lasts as long as the stream set */
+	struct stream_set *streams; /* stream handlers only: the warm processes */
 	unsigned int max_attempts; /* effective */
 	struct runner_link *runner;
 	struct run_hooks hooks;
@@ -51,6 +57,7 @@ struct handler_ops {
 const struct handler_ops *handler_ops_for(enum handler_type type);
 
 extern const struct handler_ops handler_exec; /* exec.c */
+extern const struct handler_ops handler_stream; /* stream.c */
 extern const struct handler_ops handler_noop; /* noop.c: succeeds at once, in process; for benchmarks */
 
 void run_report_init(struct run_report *report, const struct handler_settings *handler);

@@ -261,16 +261,20 @@ static void process_write(struct process *p, enum runner_fd which)
 	 * descriptor 3 is still to be read. */
 	if (!read)
 		outflow_free(out);
+	p->unread = p->unread || (!read && which == RUNNER_FD_STDIN);
 	if (which == RUNNER_FD_STDIN && (!read || (p->close_stdin && !outflow_pending(out))))
 		process_close(p, RUNNER_FD_STDIN);
 }
 
 static void process_serve_one(struct process *p, enum runner_fd which, short revents)
 {
-	if ((revents & POLLOUT) != 0)
+	if ((revents & POLLOUT) != 0) {
 		process_write(p, which);
-	else if (which == RUNNER_FD_STDIN && revents != 0)
+	} else if (which == RUNNER_FD_STDIN && revents != 0) {
+		p->unread = p->unread || outflow_pending(&p->to_stdin);
+		outflow_free(&p->to_stdin);
 		process_close(p, which);
+	}
 	if (which == RUNNER_FD_STDIN || p->ours[which] < 0)
 		return;
 	if ((revents & POLLIN) != 0)

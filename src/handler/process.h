@@ -38,6 +38,7 @@ struct process {
 	bool held[RUNNER_FDS];                                                /* is not read just now */
 	struct outflow to_stdin, to_control;                                  /* to_stdin: closed when it has gone out, if wanted */
 	bool close_stdin;
+	bool unread; /* it has closed its standard input, and there was more for it */
 	int bell; /* -1: none */
 	void (*rung)(void *owner);
 };

@@ -18,7 +18,7 @@
 enum settings_tls { TLS_OFF, TLS_REQUIRED, TLS_VERIFY };
 enum settings_ledger { LEDGER_FAILURES, LEDGER_ALL };
 enum settings_cgroup { CGROUP_AUTO, CGROUP_ALWAYS, CGROUP_OFF };
-enum handler_type { HANDLER_EXEC, HANDLER_NOOP /* bench only: not accepted in a file */ };
+enum handler_type { HANDLER_EXEC, HANDLER_STREAM, HANDLER_NOOP /* bench only: not accepted in a file */ };
 
 struct database_settings {
 	char *host;   /* NULL: the socket */
@@ -67,6 +67,10 @@ struct handler_settings {
 	char *kind; /* exact, or "prefix.*", or "*" */
 	int64_t type; /* enum handler_type */
 	char **command; /* argument vector, NULL-terminated; command[0] is an absolute path */
+	int64_t processes;       /* stream: the most warm processes; 0: as many as the worker threads need */
+	int64_t max_jobs;        /* stream: after so many a process is replaced; 0: never */
+	int64_t idle_timeout_ms; /* stream: a process without a job is ended after so long; 0: never */
+	int64_t start_timeout_ms; /* stream: for the first line of a new process */
 	int64_t timeout_ms; /* 0: none */
 	int64_t kill_grace_ms;
 	int64_t max_attempts; /* 0: not set, 10 applies */

@@ -21,6 +21,7 @@
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define RUNNER_CLOSING_MS 5000 /* how long the groups may take to end once the daemon has gone */
@@ -181,12 +182,20 @@ static void runner_act(struct runner *r, struct run *run, enum plan_action actio
 	runs_moved(&r->runs, run);
 }
 
+/* A process that has ended, and that nobody has looked at since, cannot go on. */
+static bool runner_has_ended(const struct run *run)
+{
+	siginfo_t info = {.si_pid = 0};
+
+	return waitid(P_PID, (id_t)run->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0;
+}
+
 /* The daemon hears of it either way, unless the final news is already under way. */
 static void runner_assign(struct runner *r, struct run *run, const struct runner_command *command, int64_t now_ms)
 {
 	struct runner_report report = {.news = RUNNER_NOT_ASSIGNED, .pid = run->pid, .run = command->next_run};
 
-	if (!plan_is_open(&run->plan)) {
+	if (!plan_is_open(&run->plan) || runner_has_ended(run)) {
 		report.error = ESRCH;
 	} else if (runs_find(&r->runs, command->next_run) != NULL) {
 		report.error = EEXIST;

@@ -37,6 +37,7 @@ struct instance_counters {
 
 struct instance;
 struct role;
+struct stream_set;
 struct wake;
 
 struct pool {
@@ -58,6 +59,7 @@ struct instance {
 	char worker[INSTANCE_WORKER_MAX + 1];
 	int64_t lease_ms, heartbeat_ms;
 	struct runner_link *runner;
+	struct stream_set *streams;
 	struct inflight *inflight;
 	struct fifo settlements;
 	struct pool *pools;

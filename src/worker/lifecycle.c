@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "handler/stream_set.h"
 #include "worker/claimer.h"
 #include "worker/completer.h"
 #include "worker/handback.h"
@@ -72,13 +73,14 @@ static bool lifecycle_new_parts(struct instance *in)
 		capacity += (size_t)(in->startup->pools[p].threads + in->startup->pools[p].prefetch);
 	in->inflight = inflight_new(capacity, (unsigned int)in->startup->pool_count, &signals);
 	in->parking = parking_new();
+	in->streams = stream_set_new();
 	in->pools = calloc(in->startup->pool_count, sizeof(*in->pools));
 	in->completer = completer_new(in);
 	in->recovery = recovery_new(in);
 	in->promoter = promoter_new(in);
 	in->wake = wake_new(in);
-	if (in->inflight == NULL || in->parking == NULL || in->pools == NULL || in->completer == NULL || in->recovery == NULL ||
-	    in->promoter == NULL || in->wake == NULL)
+	if (in->inflight == NULL || in->parking == NULL || in->streams == NULL || in->pools == NULL || in->completer == NULL ||
+	    in->recovery == NULL || in->promoter == NULL || in->wake == NULL)
 		return false;
 	for (unsigned int p = 0; p < in->startup->pool_count; p++)
 		if (!lifecycle_new_pool(in, p))
@@ -127,6 +129,7 @@ void lifecycle_free(struct instance *in)
 	wake_free(in->wake);
 	inflight_free(in->inflight);
 	parking_free(in->parking);
+	stream_set_free(in->streams);
 	free(in->pools);
 	settings_unref(in->current);
 	settings_unref(in->startup);
@@ -164,6 +167,7 @@ void lifecycle_begin_drain(struct instance *in)
 		claimer_leave(in->pools[p].claimer, false);
 	for (unsigned int p = 0; p < in->pool_count; p++)
 		handback_waiting(in, &in->pools[p]);
+	stream_set_close(in->streams);
 }
 
 void lifecycle_end_handlers(struct instance *in, int64_t grace_ms)
@@ -173,6 +177,9 @@ void lifecycle_end_handlers(struct instance *in, int64_t grace_ms)
 	for (unsigned int p = 0; p < in->pool_count; p++)
 		handback_waiting(in, &in->pools[p]);
 	inflight_end_all(in->inflight, END_SHUTDOWN, grace_ms);
+	stream_set_close(in->streams);
+	if (grace_ms >= 0)
+		stream_set_hurry(in->streams, grace_ms);
 }
 
 size_t lifecycle_busy(struct instance *in)
@@ -182,6 +189,11 @@ size_t lifecycle_busy(struct instance *in)
 	for (unsigned int p = 0; p < in->pool_count; p++)
 		busy += fifo_count(&in->pools[p].handoff) + workers_busy(in->pools[p].workers);
 	return busy;
+}
+
+bool lifecycle_is_quiet(struct instance *in)
+{
+	return lifecycle_busy(in) == 0 && stream_set_count(in->streams) == 0;
 }
 
 /* The order of the end: claimers, then the workers with what the claimers still handed over, then the outcomes, and only then
@@ -199,6 +211,7 @@ bool lifecycle_finish(struct instance *in)
 	}
 	for (unsigned int p = 0; p < in->pool_count; p++)
 		workers_join(in->pools[p].workers);
+	stream_set_finish(in->streams);
 	role_stop(in->recovery);
 	left = completer_finish(in->completer, LIFECYCLE_FLUSH_MS);
 	for (unsigned int p = 0; p < in->pool_count; p++)

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "handler/stream_set.h"
 #include "store/store.h"
 #include "worker/lifecycle.h"
 #include "worker/notify.h"
@@ -89,6 +90,8 @@ static void supervisor_reload(struct supervisor *s)
 	loaded = s->reload->load(s->reload->arg, s->instance->startup);
 	if (loaded != NULL) {
 		log_setup((enum log_level)loaded->log_level, (enum log_format)loaded->log_format, STDERR_FILENO);
+		/* First, so that no job of the new settings meets a process of the old. */
+		stream_set_reload(s->instance->streams, loaded);
 		instance_swap_settings(s->instance, loaded);
 		log_info("reload", "the new settings are in force");
 	} else {
@@ -208,15 +211,18 @@ static void supervisor_loop(struct supervisor *s)
 		if (signal > 0)
 			supervisor_signal(s, signal);
 		supervisor_runner(s);
+		/* Right behind that: what a dead runner leaves of warm processes is not yet reaped. */
+		stream_set_sweep(in->streams);
 		supervisor_watchdog(s, now_ms);
 		mode = atomic_load(&in->mode);
-		if (mode >= INSTANCE_DRAINING && lifecycle_busy(in) == 0)
+		if (mode >= INSTANCE_DRAINING && lifecycle_is_quiet(in))
 			return;
 		if (mode == INSTANCE_DRAINING && now_ms >= s->drain_until_ms) {
-			log_warn("signal",
-				 "%zu jobs are not finished after instance.shutdown_timeout: their handlers are ended and the jobs "
-				 "released",
-				 lifecycle_busy(in));
+			if (lifecycle_busy(in) > 0)
+				log_warn("signal",
+					 "%zu jobs are not finished after instance.shutdown_timeout: their handlers are ended and "
+					 "the jobs released",
+					 lifecycle_busy(in));
 			lifecycle_end_handlers(in, -1);
 		}
 	}

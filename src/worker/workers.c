@@ -37,6 +37,7 @@ struct worker_run {
 	unsigned int max_attempts;
 	enum inflight_go go; /* why it was not started, when it was not */
 	uint32_t step_no;    /* of the latest step that was given to the completer */
+	bool sent;           /* it was, at least to a process */
 };
 
 struct workers *workers_new(struct pool *pool, size_t threads)
@@ -67,8 +68,22 @@ static bool worker_start_hook(void *owner, uint64_t run, bool (*send)(void *arg,
 {
 	struct worker_run *r = owner;
 
-	r->go = inflight_run(r->instance->inflight, r->job->id, r->job->lease, run, r->handler->kill_grace_ms, clock_boot_ms(),
-			     send, arg);
+	r->go = (r->sent ? inflight_run_again : inflight_run)(r->instance->inflight, r->job->id, r->job->lease, run,
+							      r->handler->kill_grace_ms, clock_boot_ms(), send, arg);
+	r->sent = r->sent || r->go == INFLIGHT_GO;
+	return r->go == INFLIGHT_GO;
+}
+
+/* What is still waiting when a drain begins is given back, not started. */
+static bool worker_wanted_hook(void *owner)
+{
+	struct worker_run *r = owner;
+	struct instance *in = r->instance;
+
+	if (atomic_load(&in->mode) >= INSTANCE_DRAINING)
+		r->go = INFLIGHT_GO_CLOSED;
+	else if (!r->sent)
+		r->go = inflight_check(in->inflight, r->job->id, r->job->lease, clock_boot_ms());
 	return r->go == INFLIGHT_GO;
 }
 
@@ -182,7 +197,7 @@ static struct settlement *worker_settlement(struct worker_run *r, struct run_rep
 		settlement_free(s);
 		return NULL;
 	}
-	s->ran = report->facts.end == RUN_EXITED;
+	s->ran = report->facts.end == RUN_EXITED || report->facts.end == RUN_ANSWERED || report->facts.end == RUN_BROKEN;
 	s->exit_code = report->facts.exited ? report->facts.exit_code : -1;
 	s->signal = report->facts.signal;
 	s->ran_ms = report->ran_ms;
@@ -192,6 +207,10 @@ static struct settlement *worker_settlement(struct worker_run *r, struct run_rep
 		worker_tell_unstarted(r, report->facts.exec_stage, report->facts.exec_errno);
 		s->action = SETTLE_SNOOZE;
 		s->delay_ms = worker_pause_ms();
+	}
+	if (report->facts.end == RUN_NOT_STARTED && report->facts.put_back_ms > 0) {
+		s->action = SETTLE_SNOOZE;
+		s->delay_ms = report->facts.put_back_ms;
 	}
 	worker_fill_error(s, report);
 	if (report->has_result && outcome->kind == OUTCOME_SUCCEEDED) {
@@ -271,20 +290,19 @@ static void worker_job(struct instance *in, struct job *job)
 
 	r.handler = settings_handler(r.settings, job->kind);
 	if (!worker_refuse(&r)) {
-		/* What is still waiting when a drain begins is given back, not started. */
-		r.go = atomic_load(&in->mode) >= INSTANCE_DRAINING
-			       ? INFLIGHT_GO_CLOSED
-			       : inflight_check(in->inflight, job->id, job->lease, clock_boot_ms());
-		if (r.go != INFLIGHT_GO) {
+		if (!worker_wanted_hook(&r)) {
 			worker_not_started(&r);
 		} else {
 			const struct run_request request = {
 				.job = job,
 				.handler = r.handler,
+				.settings = r.settings,
+				.streams = in->streams,
 				.max_attempts = r.max_attempts,
 				.runner = in->runner,
 				.hooks = { .owner = &r,
 					   .start = worker_start_hook,
+					   .wanted = worker_wanted_hook,
 					   .progress = worker_progress_hook,
 					   .step = worker_step_hook },
 			};

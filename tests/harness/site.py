@@ -34,6 +34,15 @@ class Site:
         """A handler's group for the configuration. Without a command: run the payload as a script."""
         return merge(merge(HANDLER, {"kind": kind, "command": list(command) or [str(HANDLERS / "script.sh")], "env": self.environment}), options)
 
+    def stream(self, kind, *arguments, **options):
+        """A stream handler whose payload is Python code, or with "--shell" a shell script; see handlers/stream.py."""
+        return self.handler(kind, "/usr/bin/python3", str(HANDLERS / "stream.py"), *arguments, **merge({"type": "stream"}, options))
+
+    def handlers(self, how, **options):
+        """`sh` and `note` as config has them, with `sh` run by exec or on warm processes: what is done with a job is the same."""
+        note = self.handler("note", str(HANDLERS / "note.sh"))
+        return [self.handler("sh", **options) if how == "exec" else self.stream("sh", "--shell", **options), note]
+
     def config(self, handlers=None, server=None, proxy=None, **groups):
         """Configuration F for this site, with changes by group; `sh` runs its payload, `note` leaves a trace only."""
         given = merge(FAST, {"database": {"socket": proxy.path if proxy else (server or self.server).socket}})

@@ -74,6 +74,24 @@ static void bench_wait_for_end(pid_t pid)
 		(void)poll(NULL, 0, 1);
 }
 
+void bench_kill(pid_t pid)
+{
+	int64_t until_ms = clock_mono_ms() + 10000;
+	char path[64], text[512], *state;
+	bool lives = true;
+	FILE *stat;
+
+	(void)kill(pid, SIGKILL);
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	while (lives && clock_mono_ms() < until_ms) {
+		stat = fopen(path, "re");
+		lives = stat != NULL && fgets(text, sizeof(text), stat) != NULL && (state = strrchr(text, ')')) != NULL &&
+			state[2] != 'Z' && state[2] != 'X';
+		if (stat != NULL)
+			fclose(stat);
+	}
+}
+
 static bool bench_start(void *owner, uint64_t run, bool (*send)(void *arg, int64_t kill_at_ms), void *arg)
 {
 	struct bench *b = owner;
@@ -89,10 +107,14 @@ static bool bench_start(void *owner, uint64_t run, bool (*send)(void *arg, int64
 	}
 	if (b->wake_later != 0)
 		bench_wake_later(b->wake_later);
+	if (b->kill_at_start != 0)
+		bench_kill(b->kill_at_start);
+	b->kill_at_start = 0;
 	if (!send(arg, clock_boot_ms() + b->lease_left_ms))
 		return false;
+	b->starts++;
 	if (b->end_with != END_NONE)
-		runner_link_end(b->link, run, b->end_with, 60000);
+		runner_link_end(b->link, run, b->end_with, b->end_grace_ms);
 	return true;
 }
 
@@ -147,6 +169,7 @@ void bench_init(struct bench *b, const char *script)
 	b->ops = &handler_exec;
 	b->link = bench_link;
 	b->lease_left_ms = 600000;
+	b->end_grace_ms = 60000;
 	b->percent = -1;
 }
 
@@ -159,15 +182,25 @@ void bench_payload(struct bench *b, const char *payload, size_t len)
 	b->job.payload_len = len;
 }
 
-static void bench_run_quietly(struct bench *b)
+static bool bench_wanted(void *owner)
+{
+	const struct bench *b = owner;
+
+	return !b->unwanted;
+}
+
+void bench_run_warm(struct bench *b)
 {
 	struct run_request request = {.job = &b->job,
 				      .handler = &b->handler,
 				      .max_attempts = 10,
 				      .runner = b->link,
+				      .streams = b->streams,
+				      .settings = b->settings,
 				      .hooks = {.owner = b,
 						.start = bench_start,
 						.progress = bench_progress,
+						.wanted = bench_wanted,
 						.step = b->no_steps ? NULL : bench_step}};
 
 	run_report_init(&b->report, &b->handler);
@@ -189,7 +222,7 @@ void bench_run(struct bench *b)
 {
 	int before = bench_count_descriptors();
 
-	bench_run_quietly(b);
+	bench_run_warm(b);
 	/* Steps that are still under way keep the box that they come back to. */
 	assert_int_equal(bench_count_descriptors(), before + (b->kept != NULL));
 }
@@ -224,7 +257,7 @@ static void *bench_thread_main(void *arg)
 
 		bench_init(&b, "cat; echo '{\"progress\":50}' >&3; exit 3");
 		bench_payload(&b, payload, 10);
-		bench_run_quietly(&b);
+		bench_run_warm(&b);
 		if (!b.report.facts.exited || b.report.facts.exit_code != 3 || strcmp(b.report.result.data, payload) != 0 ||
 		    b.percent < 50)
 			t->wrong++;

@@ -108,6 +108,10 @@ static void test_defaults_of_a_handler(void **state)
 	assert_int_equal(h->type, HANDLER_EXEC);
 	assert_string_equal(h->command[0], "/bin/true");
 	assert_null(h->command[1]);
+	assert_int_equal(h->processes, 0);
+	assert_int_equal(h->max_jobs, 1000);
+	assert_int_equal(h->idle_timeout_ms, 300000);
+	assert_int_equal(h->start_timeout_ms, 10000);
 	assert_int_equal(h->timeout_ms, 300000);
 	assert_int_equal(h->kill_grace_ms, 5000);
 	assert_int_equal(h->max_attempts, 0);
@@ -129,6 +133,18 @@ static void test_defaults_of_a_handler(void **state)
 	settings_unref(s);
 }
 
+/* Options that are refused for exec handlers. */
+static bool for_stream(const char *name)
+{
+	static const char *const names[] = {"handlers.processes", "handlers.max_jobs", "handlers.idle_timeout",
+					    "handlers.start_timeout"};
+
+	for (size_t i = 0; i < COUNT(names); i++)
+		if (strcmp(names[i], name) == 0)
+			return true;
+	return false;
+}
+
 /* Writing a default out changes nothing: every fallback of the table is a value that its own row takes. */
 static void test_defaults_written_out(void **state)
 {
@@ -141,16 +157,16 @@ static void test_defaults_written_out(void **state)
 	for (size_t i = 0; i < conf_option_count; i++) {
 		const struct conf_option *option = &conf_options[i];
 		bool bare = option->type == CONF_INT || option->type == CONF_BOOL;
-		struct conf_text_pair pair = {full_name(option, name, sizeof(name)), value};
+		struct conf_text_pair pairs[2] = {{full_name(option, name, sizeof(name)), value}, {"handlers.type", "\"stream\""}};
 
-		if (option->fallback == NULL || strcmp(pair.name, "handlers.kill_grace") == 0)
+		if (option->fallback == NULL || strcmp(name, "handlers.kill_grace") == 0)
 			continue;
 		snprintf(value, sizeof(value),
 			 bare                           ? "%s"
 			 : option->type == CONF_STRINGS ? "[ \"%s\" ]"
 							: "\"%s\"",
 			 option->fallback);
-		if (conf_text_load(&pair, 1, &written, &errors) != LH_OK) {
+		if (conf_text_load(pairs, for_stream(name) ? 2 : 1, &written, &errors) != LH_OK) {
 			conf_text_print(&errors);
 			fail_msg("%s", name);
 		}
@@ -203,6 +219,8 @@ static enum lh_err load_number(const struct conf_option *option, int64_t value, 
 		for (size_t j = 0; j < 2 && strcmp(companions[i].name, name) == 0 && companions[i].at_max == at_max; j++)
 			if (companions[i].with[j].name != NULL)
 				pairs[count++] = companions[i].with[j];
+	if (for_stream(name))
+		pairs[count++] = (struct conf_text_pair){"handlers.type", "\"stream\""};
 	return conf_text_load(pairs, count, out, errors);
 }
 
@@ -375,8 +393,7 @@ static void test_wrong_type_hints(void **state)
 		{{"pools.queues", "\"default\""}, "write [ \"...\" ]"},
 		{{"pools.queues", "( \"a\", 5 )"}, "pools[0].queues[1]: must be a string, not the whole number 5"},
 		{{"database.tls", "\"on\""}, "must be off, required or verify, not \"on\""},
-		{{"handlers.type", "\"noop\""}, "must be exec, not \"noop\""},
-		{{"handlers.type", "\"stream\""}, "must be exec"},
+		{{"handlers.type", "\"noop\""}, "must be exec or stream, not \"noop\""},
 		{{"handlers.max_result", "\"64KB\""}, "is not a size"},
 		{{"handlers.backoff", "\"1s\""}, "handlers[0].backoff: must be a group"},
 		{{"handlers.limits", "[ 5 ]"}, "handlers[0].limits: must be a group"},

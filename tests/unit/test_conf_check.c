@@ -240,6 +240,26 @@ static void test_lists(void **state)
 		expect_text_refused(table[i].text, table[i].a, table[i].b, NULL);
 }
 
+static void test_stream_options(void **state)
+{
+	static const struct conf_text_pair options[] = {{"handlers.processes", "4"},
+							{"handlers.max_jobs", "0"},
+							{"handlers.idle_timeout", "\"0s\""},
+							{"handlers.start_timeout", "\"1s\""}};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(options); i++) {
+		struct conf_text_pair pairs[] = {options[i], {"handlers.type", "\"exec\""}};
+		char what[64];
+
+		snprintf(what, sizeof(what), "handlers[0].%s: contradicts", options[i].name + strlen("handlers."));
+		expect_refused(pairs, 1, what, "handlers[0].type, \"exec\" (the default)", "only stream handlers");
+		expect_refused(pairs, 2, what, "handlers[0].type, \"exec\":", "only stream handlers");
+		pairs[1].value = "\"stream\"";
+		expect_good(pairs, 2);
+	}
+}
+
 static void test_kinds(void **state)
 {
 	static const char *const good[] = {"\"a\"", "\"mail.send\"",   "\"mail.*\"", "\"a.b.*\"",
@@ -386,6 +406,7 @@ int main(void)
 		cmocka_unit_test(test_all_errors_at_once),
 		cmocka_unit_test(test_errors_end_at_a_hundred),
 		cmocka_unit_test(test_lists),
+		cmocka_unit_test(test_stream_options),
 		cmocka_unit_test(test_kinds),
 		cmocka_unit_test(test_forms),
 		cmocka_unit_test(test_queue_name_length),

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 static void assign(struct probe *h, struct runner_command command)
 {
@@ -101,6 +102,33 @@ static void test_deadline_has_passed(void **state)
 	assert_int_equal(WEXITSTATUS(probe_expect_ended(&h).wait_status), 0);
 }
 
+/* It has ended, and the runner has not yet looked: it is not promised for anything any more. */
+static void test_has_ended(void **state)
+{
+	struct runner_command next = probe_defaults();
+	struct runner_report report;
+	struct probe h;
+	int status;
+
+	(void)state;
+	probe_start_shell(&h, probe_defaults(), "read x; exit 8");
+	probe_expect_started(&h);
+	assert_int_equal(kill(probe_runner, SIGSTOP), 0);
+	assert_int_equal(waitpid(probe_runner, &status, WUNTRACED), probe_runner);
+	probe_close_stdin(&h);
+	while (read(h.fds[RUNNER_FD_STDOUT], &status, sizeof(status)) > 0)
+		;
+	probe_pause_ms(50); /* its pipes close a moment before it has ended */
+	assign(&h, next);
+	assert_int_equal(kill(probe_runner, SIGCONT), 0);
+	assert_true(probe_news(&h, &report));
+	if (report.news == RUNNER_NOT_ASSIGNED)
+		assert_true(report.error != 0 && probe_news(&h, &report));
+	assert_int_equal(report.news, RUNNER_ENDED);
+	assert_int_equal(WEXITSTATUS(report.wait_status), 8);
+	probe_close(&h);
+}
+
 /* The number of another run is not taken from it. */
 static void test_number_is_taken(void **state)
 {
@@ -179,7 +207,8 @@ int main(int argc, char **argv)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, probe_setup, probe_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(test_goes_on),         TEST(test_times_start_anew), TEST(test_deadline_has_passed),
-		TEST(test_number_is_taken), TEST(test_asked_first),      TEST(test_assigned_after_the_word),
+		TEST(test_has_ended),       TEST(test_number_is_taken),  TEST(test_asked_first),
+		TEST(test_assigned_after_the_word),
 	};
 
 	if (argc == 2 && strcmp(argv[1], RUNNER_ARGUMENT) == 0)
