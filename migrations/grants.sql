@@ -15,6 +15,8 @@ GRANT SELECT, INSERT ON leasehold.job_attempts TO leasehold_worker;
 GRANT SELECT, INSERT, UPDATE ON leasehold.job_steps TO leasehold_worker;
 GRANT SELECT ON leasehold.job_queues TO leasehold_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON leasehold.job_workers TO leasehold_worker;
+-- For handlers with a limit over the whole fleet (handlers.concurrency).
+GRANT SELECT, INSERT, UPDATE ON leasehold.job_slots TO leasehold_worker;
 GRANT SELECT ON leasehold.leasehold_schema TO leasehold_worker;
 -- Only for commands that use the same configuration file: `leasehold enqueue` (first line), `pause` and `resume` (second line).
 GRANT INSERT (queue, kind, priority, run_at, payload, max_attempts, timeout_ms, unique_key, unique_hold_until, concurrency_key, traceparent, enqueued_by)

@@ -216,6 +216,8 @@ static int check_database(struct check_report *report)
 	}
 	check_connected(report);
 	class = check_store_run(cli->db, check_print, report, &f);
+	if (class == DB_OK && settings_use_slots(cli->settings))
+		class = check_store_slots(cli->db, true, check_print, report, &f);
 	check_payload(report);
 	if (class == DB_OK || class == DB_READONLY) /* of the second it was told */
 		return report->failed ? CLI_FAILED : CLI_OK;

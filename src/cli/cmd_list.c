@@ -26,6 +26,7 @@ static const struct table_column list_columns[] = {
 	{.title = "PRIO", .source = "priority", .right = true},
 	{.title = "ATTEMPT", .source = "attempt", .right = true},
 	{.title = "RUN AT", .source = "run_at"},
+	{.title = "SLOT OF", .source = "slot_wait"},
 	{.title = "WORKER", .source = "locked_by"},
 	{.title = "PROGRESS", .source = "progress", .right = true},
 	{.title = "NOTE", .source = "progress_note", .cut = true},

@@ -24,9 +24,15 @@ static const struct table_column stats_ledger_columns[] = {
 	{.title = "ATTEMPTS", .source = "attempts", .right = true},
 };
 
-/* The three results of the store, in the order in which they are shown. */
+static const struct table_column stats_slot_columns[] = {
+	{.title = "CONCURRENCY KEY", .source = "concurrency_key"},
+	{.title = "SLOTS HELD", .source = "held", .right = true},
+	{.title = "WAITING", .source = "waiting", .right = true},
+};
+
+/* The results of the store, in the order in which they are shown. */
 struct stats {
-	struct db_rows *states, *kinds, *ledger;
+	struct db_rows *states, *kinds, *ledger, *slots; /* slots: NULL where this account may not look */
 };
 
 static enum db_class stats_read(struct cli *cli, struct stats *s, struct fault *f)
@@ -37,13 +43,18 @@ static enum db_class stats_read(struct cli *cli, struct stats *s, struct fault *
 		class = admin_store_stats_kinds(cli->db, &s->kinds, f);
 	if (class == DB_OK)
 		class = admin_store_stats_ledger(cli->db, &s->ledger, f);
+	if (class == DB_OK) {
+		class = admin_store_stats_slots(cli->db, &s->slots, f);
+		class = class == DB_DENIED ? DB_OK : class;
+	}
 	return class;
 }
 
 static int stats_json(struct stats *s)
 {
-	return output_json(json_pack("{so, so, so, sI, sI, sI}", "states", output_json_rows(s->states), "kinds",
-				     output_json_rows(s->kinds), "ledger_last_hour", output_json_rows(s->ledger), "count_max",
+	return output_json(json_pack("{so, so, so, so, sI, sI, sI}", "states", output_json_rows(s->states), "kinds",
+				     output_json_rows(s->kinds), "ledger_last_hour", output_json_rows(s->ledger), "slots",
+				     s->slots != NULL ? output_json_rows(s->slots) : json_null(), "count_max",
 				     (json_int_t)ADMIN_COUNT_MAX, "kinds_sample_max", (json_int_t)ADMIN_SAMPLE_MAX,
 				     "ledger_sample_max", (json_int_t)ADMIN_LEDGER_MAX));
 }
@@ -91,12 +102,14 @@ static int stats_text(struct stats *s)
 	if (status == CLI_OK)
 		status =
 			stats_rows(s->ledger, stats_ledger_columns, sizeof(stats_ledger_columns) / sizeof(stats_ledger_columns[0]));
+	if (status == CLI_OK && s->slots != NULL)
+		status = stats_rows(s->slots, stats_slot_columns, sizeof(stats_slot_columns) / sizeof(stats_slot_columns[0]));
 	return status;
 }
 
 static int stats_run(struct cli *cli, int argc, char **argv)
 {
-	struct stats s = {NULL, NULL, NULL};
+	struct stats s = {NULL, NULL, NULL, NULL};
 	struct fault f = {.code = LH_OK};
 	enum db_class class;
 	int status;
@@ -111,6 +124,7 @@ static int stats_run(struct cli *cli, int argc, char **argv)
 		status = cli_failed(cli, class, &f, "the figures");
 	else
 		status = cli->json ? stats_json(&s) : stats_text(&s);
+	db_rows_free(s.slots);
 	db_rows_free(s.ledger);
 	db_rows_free(s.kinds);
 	db_rows_free(s.states);
@@ -121,10 +135,11 @@ const struct cli_command cmd_stats = {
 	.name = "stats",
 	.operands = "",
 	.bare = true,
-	.summary = "Count jobs by state and kind, and the last hour's attempts",
+	.summary = "Count jobs by state and kind, the last hour's attempts, and fleet slots",
 	.notes = "It may be asked often, for its cost is bounded: counts by state stop at 100000 index entries each (100000+), "
 		 "kinds are counted among the first 10000 jobs of each state, and the last hour is looked for in the 20000 "
-		 "newest ledger rows. OLDEST is how long the ready job that waits longest has been due.",
+		 "newest ledger rows. OLDEST is how long the ready job that waits longest has been due. Of fleet slots, up to 100 "
+		 "keys with held slots and 100 with waiters are shown.",
 	.json = true,
 	.run = stats_run,
 };

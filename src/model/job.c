@@ -17,7 +17,7 @@ static const char *const job_state_names[JOB_STATES] = {
 static const unsigned char job_moves[JOB_STATES][JOB_STATES] = {
 	[JOB_READY] = {
 		[JOB_RUNNING] = JOB_BY_WORKER,   /* claimed */
-		[JOB_SCHEDULED] = JOB_BY_WORKER, /* inserted as ready with a run_at that is still to come */
+		[JOB_SCHEDULED] = JOB_BY_WORKER, /* not due yet after all, or the fleet is full for its key */
 		[JOB_CANCELLED] = JOB_BY_OPERATOR,
 	},
 	[JOB_SCHEDULED] = {

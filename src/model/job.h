@@ -42,6 +42,13 @@ struct job_step {
 	uint32_t seq; /* orders them by their first saving */
 };
 
+/* A fleet slot: with the job's lease, the right to run as one of so many. */
+struct job_slot {
+	char key[JOB_KIND_MAX + 1]; /* the concurrency key, of which it is one; "" = no slot */
+	unsigned int number;        /* 0 to limit - 1, when it was taken */
+	unsigned int limit;         /* the handler's `concurrency` then */
+};
+
 /* One claimed job: the values of its row at claim time, immutable from then on. Whoever holds the pointer owns it; job_free
  * ends it. */
 struct job {
@@ -66,6 +73,7 @@ struct job {
 	size_t step_count;
 	uint32_t step_no; /* the job's latest saving: the next one has a greater number */
 	bool steps_unfit; /* more was saved than a handler may be given: the job must not run */
+	struct job_slot slot; /* set by the claimer, once it is known to be ours */
 };
 
 struct job *job_new(void); /* zeroed; NULL without memory */

@@ -121,3 +121,11 @@ unsigned int settings_group_needs(const struct settings *s, const struct handler
 	}
 	return needs;
 }
+
+bool settings_use_slots(const struct settings *s)
+{
+	for (size_t i = 0; i < s->handler_count; i++)
+		if (s->handlers[i].concurrency > 0)
+			return true;
+	return false;
+}

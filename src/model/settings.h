@@ -74,6 +74,7 @@ struct handler_settings {
 	int64_t timeout_ms; /* 0: none */
 	int64_t kill_grace_ms;
 	int64_t max_attempts; /* 0: not set, 10 applies */
+	int64_t concurrency;  /* how many may run at once in the whole fleet, per concurrency key; 0: no limit */
 	struct backoff backoff;
 	char *user, *group; /* NULL: the instance's */
 	char *cwd;
@@ -119,6 +120,8 @@ void settings_unref(struct settings *s); /* frees with the last reference; NULL 
 
 /* The handler for a kind: the exact name, else the longest "prefix.*" (or "*"). NULL when there is none. Borrowed from s. */
 const struct handler_settings *settings_handler(const struct settings *s, const char *kind);
+/* Whether any handler has a fleet-wide limit. */
+bool settings_use_slots(const struct settings *s);
 
 /* What the settings ask of control groups: a set of these. *who is the first handler that asks for a limit; NULL when none does. */
 enum settings_groups { SETTINGS_GROUPS = 1, SETTINGS_GROUPS_MEMORY = 2, SETTINGS_GROUPS_CPU = 4 };

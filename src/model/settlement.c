@@ -16,6 +16,7 @@ static const char *const settlement_action_names[SETTLE_ACTIONS] = {
 	[SETTLE_RETRY] = "retry",
 	[SETTLE_SNOOZE] = "snooze",
 	[SETTLE_PARK] = "park",
+	[SETTLE_WAIT] = "wait",
 	[SETTLE_RELEASE] = "release",
 	[SETTLE_DEAD] = "dead",
 	[SETTLE_CANCEL] = "cancel",
@@ -39,6 +40,7 @@ struct settlement *settlement_new(const struct job *job, size_t result_limit, si
 	(void)trace_parse(job->traceparent, s->trace);
 	s->claim_no = job->claim_no;
 	s->attempt = job->attempt;
+	s->slot = job->slot;
 	s->exit_code = -1;
 	buf_init(&s->result, result_limit);
 	buf_init(&s->error, error_limit);

@@ -18,6 +18,7 @@ enum settle_action {
 	SETTLE_RETRY,   /* scheduled, run_at = now + delay_ms, attempt counted */
 	SETTLE_SNOOZE,  /* scheduled, run_at = now + delay_ms, attempt given back */
 	SETTLE_PARK,    /* as snooze: no handler for the kind here */
+	SETTLE_WAIT,    /* as snooze, for as long as it takes: parked until a slot of its key is free */
 	SETTLE_RELEASE, /* ready, attempt given back */
 	SETTLE_DEAD,
 	SETTLE_CANCEL,
@@ -47,6 +48,8 @@ struct settlement {
 	int64_t max_rss_kb, cpu_ms;
 	bool ledger;               /* write a row of job_attempts */
 	bool ledger_success;       /* successes are kept too, also one that the handler wrote itself */
+	struct job_slot slot;      /* freed in the same transaction; of SETTLE_WAIT: the one that it did not get */
+	bool slot_only;            /* nothing of the job is written: only its slot is freed */
 	void *owner;               /* the worker layer's: where to report that it is settled */
 };
 
@@ -62,7 +65,8 @@ void settlement_free(struct settlement *s);
 bool settlement_decide(struct settlement *s, const struct outcome *outcome, unsigned int attempt, unsigned int max_attempts,
 		       const struct backoff *backoff, bool ledger_all, uint64_t random);
 
-/* True for a success that needs nothing of its own in the UPDATE (no result, no ledger row): these are settled in one statement. */
+/* True for a success that needs nothing of its own in the UPDATE of its row (no result, no ledger row): these are settled in one
+ * statement. A slot does not matter: it is freed by a statement of its own. */
 bool settlement_is_bare(const struct settlement *s);
 
 /* Cuts it down to what any server takes: no result, error and cause a short ASCII text that says the record was reduced and why. */

@@ -69,7 +69,7 @@ enum db_class admin_store_list(struct db *db, const struct job_filter *filter, s
 	buf_init(&sql, STORE_SQL_MAX);
 	/* The rows themselves are read for the page alone. */
 	buf_adds(&sql, ADMIN_SELECT "STRAIGHT_JOIN j.id, j.queue, j.kind, j.priority, j.state, j.run_at, j.attempt, "
-				    "j.max_attempts, j.claim_no, j.unique_key, "
+				    "j.max_attempts, j.claim_no, j.unique_key, j.slot_wait, "
 				    "j.locked_by, j.locked_at, j.lease_ms, j.reclaims, j.cancel_requested_at, j.progress, "
 				    "j.progress_note, j.created_at, "
 				    "j.claimed_at, j.finished_at, LEFT(j.last_error, 200) AS last_error FROM (");
@@ -498,4 +498,24 @@ enum db_class admin_store_stats_ledger(struct db *db, struct db_rows **rows, str
 		"INTERVAL 1 HOUR "
 		"GROUP BY outcome ORDER BY outcome",
 		(uint64_t)ADMIN_LEDGER_MAX);
+}
+
+enum db_class admin_store_stats_slots(struct db *db, struct db_rows **rows, struct fault *f)
+{
+	struct buf sql;
+	enum db_class class;
+
+	buf_init(&sql, STORE_SQL_MAX);
+	db_sqlf(db, &sql,
+		ADMIN_SELECT
+		"k.concurrency_key, (SELECT COUNT(*) FROM job_slots s WHERE s.concurrency_key=k.concurrency_key"
+		" AND s.lease_id IS NOT NULL) AS held,"
+		" (SELECT COUNT(*) FROM jobs j FORCE INDEX (slot_wait) WHERE j.slot_wait=k.concurrency_key) AS waiting"
+		" FROM ((SELECT slot_wait AS concurrency_key FROM jobs FORCE INDEX (slot_wait) WHERE slot_wait > ''"
+		" GROUP BY slot_wait LIMIT %u) UNION (SELECT concurrency_key FROM job_slots WHERE lease_id IS NOT NULL"
+		" GROUP BY concurrency_key LIMIT %u)) k ORDER BY 1",
+		(uint64_t)ADMIN_KEYS_MAX, (uint64_t)ADMIN_KEYS_MAX);
+	class = admin_read(db, &sql, rows, f);
+	buf_free(&sql);
+	return class;
 }

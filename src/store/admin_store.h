@@ -14,6 +14,7 @@
 #define ADMIN_LEDGER_MAX 20000u  /* ledger rows looked at for the last hour's figures */
 #define ADMIN_ATTEMPTS_MAX 1000u /* newest ledger rows shown of one job */
 #define ADMIN_QUEUES_MAX 1000u   /* queues looked at */
+#define ADMIN_KEYS_MAX 100u      /* concurrency keys shown */
 #define ADMIN_PAGE_MAX 10000u    /* rows of a list, ids of a selection */
 #define ADMIN_BATCH_MAX 100u     /* rows of one bulk write */
 #define ADMIN_RETRY_MAX 1000u    /* attempts that a retry may add */
@@ -93,6 +94,8 @@ enum db_class admin_store_stats(struct db *db, struct db_rows **rows, struct fau
 /* Counts by kind of what is ready, scheduled, running or dead, among the first ADMIN_SAMPLE_MAX rows of each state (kind and
  * the states' names). */
 enum db_class admin_store_stats_kinds(struct db *db, struct db_rows **rows, struct fault *f) LH_MUST_CHECK;
+/* Of up to ADMIN_KEYS_MAX concurrency keys each with held slots or with waiters: concurrency_key, held, waiting. */
+enum db_class admin_store_stats_slots(struct db *db, struct db_rows **rows, struct fault *f) LH_MUST_CHECK;
 /* What the ledger has of the last hour, among its ADMIN_LEDGER_MAX newest rows by job id (outcome, attempts). */
 enum db_class admin_store_stats_ledger(struct db *db, struct db_rows **rows, struct fault *f) LH_MUST_CHECK;
 

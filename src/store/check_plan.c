@@ -151,33 +151,26 @@ static void check_add_steps(struct db *db, struct buf *sql)
 	step_store_add_read(db, sql, jobs, CHECK_ROWS);
 }
 
-struct check_statement {
-	const char *name;
-	void (*add)(struct db *db, struct buf *sql);
-	const char *index; /* the one it has to use */
-	bool covering;     /* without touching the rows */
-};
-
 static const struct check_statement check_statements[] = {
-	{"the scan for work", check_add_scan, "claim", true},
-	{"the scan for work after a cursor", check_add_scan_on, "claim", true},
-	{"the claim", check_add_take, "PRIMARY", false},
-	{"the claim's read-back", check_add_read_back, "PRIMARY", false},
-	{"the renewal", check_add_renew, "PRIMARY", false},
-	{"the renewal's read-back", check_add_renewed, "PRIMARY", false},
-	{"the settling of successes", check_add_settle, "PRIMARY", false},
-	{"the settling of a retry", check_add_settle_one, "PRIMARY", false},
-	{"the settling of a dead job", check_add_dead, "PRIMARY", false},
-	{"the scan for lapsed leases", check_add_lapsed, "claim", false},
-	{"the scan of running jobs", check_add_running, "claim", false},
-	{"the recovery of a job", check_add_recover, "PRIMARY", false},
-	{"the scan for due jobs", check_add_due, "promote", true},
-	{"the promotion", check_add_promote, "PRIMARY", false},
-	{"the waking of parked jobs", check_add_wake, "PRIMARY", false},
-	{"the scan for ended holds", check_add_ended, "unique_hold", true},
-	{"the end of holds", check_add_release, "PRIMARY", false},
-	{"the saving of a step", check_add_step, "PRIMARY", false},
-	{"the reading of steps", check_add_steps, "PRIMARY", false},
+	{"the scan for work", check_add_scan, "claim", true, NULL},
+	{"the scan for work after a cursor", check_add_scan_on, "claim", true, NULL},
+	{"the claim", check_add_take, "PRIMARY", false, NULL},
+	{"the claim's read-back", check_add_read_back, "PRIMARY", false, NULL},
+	{"the renewal", check_add_renew, "PRIMARY", false, NULL},
+	{"the renewal's read-back", check_add_renewed, "PRIMARY", false, NULL},
+	{"the settling of successes", check_add_settle, "PRIMARY", false, NULL},
+	{"the settling of a retry", check_add_settle_one, "PRIMARY", false, NULL},
+	{"the settling of a dead job", check_add_dead, "PRIMARY", false, NULL},
+	{"the scan for lapsed leases", check_add_lapsed, "claim", false, NULL},
+	{"the scan of running jobs", check_add_running, "claim", false, NULL},
+	{"the recovery of a job", check_add_recover, "PRIMARY", false, NULL},
+	{"the scan for due jobs", check_add_due, "promote", true, NULL},
+	{"the promotion", check_add_promote, "PRIMARY", false, NULL},
+	{"the waking of parked jobs", check_add_wake, "PRIMARY", false, NULL},
+	{"the scan for ended holds", check_add_ended, "unique_hold", true, NULL},
+	{"the end of holds", check_add_release, "PRIMARY", false, NULL},
+	{"the saving of a step", check_add_step, "PRIMARY", false, NULL},
+	{"the reading of steps", check_add_steps, "PRIMARY", false, "job_steps"},
 };
 #define CHECK_STATEMENTS (sizeof(check_statements) / sizeof(check_statements[0]))
 
@@ -212,10 +205,7 @@ static const char *check_explain_fault(const struct check_statement *s, const st
 
 	if (parse_u64(check_explain_value(rows, "rows"), 0, UINT64_MAX, &e.rows, NULL) != LH_OK)
 		e.rows = UINT64_MAX;
-	if (strcmp(e.table, "jobs") != 0 && strcmp(e.table, "job_steps") != 0)
-		return NULL;
-	/* MySQL has a line for the table that is written, too. */
-	if (strcasecmp(check_explain_value(rows, "select_type"), "INSERT") == 0)
+	if (strcmp(e.table, s->table != NULL ? s->table : "jobs") != 0)
 		return NULL;
 	if (strcmp(e.key, s->index) != 0)
 		snprintf(out, size, "uses %s%s instead of the index %s", e.key[0] == '\0' ? "no index" : "the index ", e.key,
@@ -231,35 +221,40 @@ static const char *check_explain_fault(const struct check_statement *s, const st
 	return out;
 }
 
-/* *good counts the statements that are fine. A denied or unknown thing concerns this one statement. */
-static enum db_class check_one_plan(struct check *c, const struct check_statement *s, unsigned int *good)
+enum db_class check_plan_of(struct check *c, const struct check_statement *s, unsigned int *good, enum db_class *class)
 {
+	const char *table = s->table != NULL ? s->table : "jobs", *wrong = NULL;
 	char text[256];
-	const char *wrong = NULL;
 	struct db_rows *rows = NULL;
 	struct buf sql;
-	enum db_class class;
 
 	buf_init(&sql, STORE_SQL_MAX);
 	buf_adds(&sql, "EXPLAIN FORMAT=TRADITIONAL ");
 	s->add(c->db, &sql);
-	class = db_query(c->db, &sql, &rows, c->fault);
-	while (class == DB_OK && wrong == NULL && db_rows_next(rows))
+	*class = db_query(c->db, &sql, &rows, c->fault);
+	while (*class == DB_OK && wrong == NULL && db_rows_next(rows))
 		wrong = check_explain_fault(s, rows, text, sizeof(text));
 	if (wrong != NULL)
-		check_fail(c, "plan", "%s %s: run ANALYZE TABLE jobs, and compare the indexes with migrations/0001_jobs.sql",
-			   s->name, wrong);
-	else if (class == DB_DENIED)
+		check_fail(c, "plan", "%s %s: run ANALYZE TABLE %s, and compare the indexes with migrations/0001_jobs.sql", s->name,
+			   wrong, table);
+	else if (*class == DB_OK)
+		(*good)++;
+	db_rows_free(rows);
+	buf_free(&sql);
+	return *class == DB_DENIED || *class == DB_SCHEMA ? DB_OK : *class;
+}
+
+static enum db_class check_one_plan(struct check *c, const struct check_statement *s, unsigned int *good)
+{
+	enum db_class class, result = check_plan_of(c, s, good, &class);
+
+	if (class == DB_DENIED)
 		check_fail(c, "grants",
 			   "%s is not permitted: %s; grant this account the role leasehold_worker (migrations/grants.sql)", s->name,
 			   c->fault->text);
 	else if (class == DB_SCHEMA)
 		check_fail(c, "plan", "%s does not fit the schema: %s", s->name, c->fault->text);
-	else if (class == DB_OK)
-		(*good)++;
-	db_rows_free(rows);
-	buf_free(&sql);
-	return class == DB_DENIED || class == DB_SCHEMA ? DB_OK : class;
+	return result;
 }
 
 /* ---- Privileges

@@ -22,4 +22,7 @@ enum db_class check_store_run(struct db *db, check_say say, void *arg, struct fa
  * when it takes no writes. */
 enum db_class check_store_start(struct db *db, check_say say, void *arg, struct fault *f) LH_MUST_CHECK;
 
+/* That fleet slots can be used. To be asked only where a handler has a limit. all: what is fine is told too. */
+enum db_class check_store_slots(struct db *db, bool all, check_say say, void *arg, struct fault *f) LH_MUST_CHECK;
+
 #endif

@@ -63,7 +63,7 @@ enum db_class promote_store_scan(struct db *db, struct promote_found *out, struc
 
 void promote_store_add_write(struct buf *sql, const uint64_t *ids, size_t n)
 {
-	buf_adds(sql, "UPDATE jobs FORCE INDEX (PRIMARY) SET state='ready' WHERE id IN ");
+	buf_adds(sql, "UPDATE jobs FORCE INDEX (PRIMARY) SET state='ready', slot_wait=NULL WHERE id IN ");
 	store_add_id_list(sql, ids, n);
 	buf_adds(sql, " AND state='scheduled' AND run_at <= UTC_TIMESTAMP(6)");
 }

@@ -2,6 +2,9 @@
 #include "store/recover_store.h"
 
 #include "store/ledger_store.h"
+#include "store/slot_store.h"
+
+#include <string.h>
 
 /* A lease that is not there, or has no time or length that could be added up, has lapsed: nobody can renew it. */
 #define RECOVER_STORE_LAPSED                                                                                                       \
@@ -58,6 +61,7 @@ static void recover_store_fill(const struct db_rows *from, struct recover_row *r
 	r->cancel_requested = db_u64(from, RECOVER_STORE_CANCEL_REQUESTED) != 0;
 	r->lapsed = db_u64(from, RECOVER_STORE_IS_LAPSED) != 0;
 	r->future = db_u64(from, RECOVER_STORE_IS_FUTURE) != 0;
+	r->slot.key[0] = '\0';
 }
 
 static enum db_class recover_store_read(struct db *db, struct buf *sql, struct recover_row *rows, size_t *count, struct fault *f)
@@ -160,6 +164,14 @@ static enum db_class recover_store_update(struct db *db, const struct recover_ro
 	return store_exec(db, &sql, matched, f);
 }
 
+static enum db_class recover_store_free_slot(struct db *db, const struct recover_row *row, struct fault *f)
+{
+	struct slot_held held = {.id = row->id, .slot = row->slot};
+
+	memcpy(held.lease, row->lease, sizeof(held.lease));
+	return slot_store_free(db, &held, 1, NULL, f);
+}
+
 enum db_class recover_store_take(struct db *db, const struct recover_row *row, enum recover_to to, int64_t delay_ms,
 				 const char *reason, bool *taken, struct fault *f)
 {
@@ -187,6 +199,8 @@ enum db_class recover_store_take(struct db *db, const struct recover_row *row, e
 		c = recover_store_update(db, row, to, delay_ms, reason, &matched, f);
 	if (c == DB_OK && matched == 1)
 		c = ledger_store_add(db, &entry, 1, f);
+	if (c == DB_OK && matched == 1 && row->slot.key[0] != '\0')
+		c = recover_store_free_slot(db, row, f);
 	if (c == DB_OK && matched == 1) {
 		c = db_commit(db, f);
 		*taken = c == DB_OK;

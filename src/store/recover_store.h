@@ -25,6 +25,7 @@ struct recover_row {
 	bool cancel_requested;
 	bool lapsed; /* by the server's clock; NULL and zero lease fields are lapsed */
 	bool future; /* its heartbeat lies in the server's future beyond the margin */
+	struct job_slot slot; /* what it holds under its lease; none as read: see slot_store_find */
 };
 
 /* Running rows whose lease lapsed by the server's clock, or whose heartbeat lies beyond its future margin. rows has room for
@@ -39,8 +40,8 @@ enum db_class recover_store_running(struct db *db, int64_t margin_us, const stru
 
 enum recover_to { RECOVER_SCHEDULED, RECOVER_DEAD, RECOVER_CANCELLED };
 /* Takes one row back if it is exactly as it was read (lease and locked_at), with its ledger row (lease_lapsed), in one
- * transaction. *taken is false when the row has moved on. The lost attempt counts. reason goes to last_error. A requested cancel
- * wins over scheduled. */
+ * transaction, in which its slot, where one is named, is freed too. *taken is false when the row has moved on. The lost attempt
+ * counts. reason goes to last_error. A requested cancel wins over scheduled. */
 enum db_class recover_store_take(struct db *db, const struct recover_row *row, enum recover_to to, int64_t delay_ms,
 				 const char *reason, bool *taken, struct fault *f) LH_MUST_CHECK;
 

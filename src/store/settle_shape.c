@@ -1,12 +1,15 @@
 /* settle_shape.c - see settle_shape.h. */
 #include "store/settle_shape.h"
 
+#include "store/slot_store.h"
+
 struct settle_shape {
 	enum job_state state;
 	bool returns;     /* to ready or scheduled */
 	bool delayed;     /* run_at moves */
 	bool gives_back;  /* the attempt is not counted */
 	bool by_itself;   /* the attempt ended by itself: whoever ran it lives */
+	bool waits;       /* for a slot, however long that takes */
 	bool has_result;  /* the job ends here, so what the handler printed is its result */
 };
 
@@ -15,6 +18,7 @@ static const struct settle_shape settle_shapes[SETTLE_ACTIONS] = {
 	[SETTLE_RETRY] = {.state = JOB_SCHEDULED, .returns = true, .delayed = true, .by_itself = true},
 	[SETTLE_SNOOZE] = {.state = JOB_SCHEDULED, .returns = true, .delayed = true, .gives_back = true, .by_itself = true},
 	[SETTLE_PARK] = {.state = JOB_SCHEDULED, .returns = true, .delayed = true, .gives_back = true},
+	[SETTLE_WAIT] = {.state = JOB_SCHEDULED, .returns = true, .gives_back = true, .waits = true},
 	[SETTLE_RELEASE] = {.state = JOB_READY, .returns = true, .gives_back = true},
 	[SETTLE_DEAD] = {.state = JOB_DEAD, .by_itself = true, .has_result = true},
 	[SETTLE_CANCEL] = {.state = JOB_CANCELLED, .by_itself = true, .has_result = true},
@@ -48,6 +52,9 @@ void settle_shape_add(struct db *db, struct buf *sql, const struct settlement *s
 		db_sqlf(db, sql,
 			", run_at=IF(cancel_requested_at IS NULL, UTC_TIMESTAMP(6) + INTERVAL %d * 1000 MICROSECOND, run_at)",
 			s->delay_ms < 0 ? (int64_t)0 : s->delay_ms);
+	if (shape->waits)
+		db_sqlf(db, sql, ", run_at=IF(cancel_requested_at IS NULL, " SLOT_STORE_FAR
+			", run_at), slot_wait=IF(cancel_requested_at IS NULL, %s, NULL)", s->slot.key);
 	if (shape->by_itself)
 		buf_adds(sql, ", orphan_streak=0");
 	if (shape->has_result && s->has_result)

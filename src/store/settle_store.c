@@ -7,6 +7,7 @@
 
 #include "store/ledger_store.h"
 #include "store/settle_shape.h"
+#include "store/slot_store.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -206,6 +207,29 @@ out:
 	return c;
 }
 
+/* The slots of all items, whatever became of their rows: their handlers have ended. After the rows, as everywhere. An account that
+ * lost its rights on the table must be able to settle all the same: the slots then lapse. */
+static enum db_class settle_store_free_slots(struct db *db, const struct settle_store_batch *b, struct fault *f)
+{
+	struct slot_held *held = calloc(b->n, sizeof(*held));
+	enum db_class c = DB_OK;
+	size_t i, count = 0;
+
+	if (held == NULL)
+		return settle_store_no_memory(f);
+	for (i = 0; i < b->n; i++) {
+		if (b->items[i]->slot.key[0] == '\0')
+			continue;
+		held[count].id = b->items[i]->id;
+		memcpy(held[count].lease, b->items[i]->lease, sizeof(held[count].lease));
+		held[count++].slot = b->items[i]->slot;
+	}
+	if (count > 0)
+		c = slot_store_free(db, held, count, NULL, f);
+	free(held);
+	return c == DB_DENIED || c == DB_SCHEMA ? DB_OK : c;
+}
+
 /* Within a transaction: writes what is pending, with its ledger rows, and fills the results. *complete is false when a row did
  * not match: then the transaction is good for nothing but to be rolled back. */
 static enum db_class settle_store_send(struct db *db, const struct settle_store_batch *b, bool *complete, struct fault *f)
@@ -228,6 +252,8 @@ static enum db_class settle_store_send(struct db *db, const struct settle_store_
 	c = settle_store_find_cancelled(db, b, f);
 	if (c == DB_OK)
 		c = settle_store_add_ledger(db, b, sent, f);
+	if (c == DB_OK)
+		c = settle_store_free_slots(db, b, f);
 	for (i = 0; i < b->n; i++)
 		if (b->results[i] == SETTLE_PENDING)
 			b->results[i] = SETTLE_DONE;
@@ -241,7 +267,7 @@ static bool settle_store_all_bare(const struct settle_store_batch *b)
 	size_t i;
 
 	for (i = 0; i < b->n; i++)
-		if (!settlement_is_bare(b->items[i]))
+		if (!settlement_is_bare(b->items[i]) || b->items[i]->slot.key[0] != '\0')
 			return false;
 	return true;
 }
@@ -366,7 +392,7 @@ static enum db_class settle_store_judge_all(struct db *db, const struct settle_s
 	size_t i;
 
 	for (i = 0; c == DB_OK && i < b->n; i++)
-		if (!seen[i].found || !seen[i].ours || seen[i].state != JOB_RUNNING)
+		if (b->results[i] == SETTLE_PENDING && (!seen[i].found || !seen[i].ours || seen[i].state != JOB_RUNNING))
 			c = settle_store_judge(db, b, seen, i, f);
 	return c;
 }
@@ -398,6 +424,13 @@ static enum db_class settle_store_carefully(struct db *db, const struct settle_s
 	return c;
 }
 
+/* Where only a slot is to be freed, nothing is pending. */
+static void settle_store_reset(struct settle_store_batch *b)
+{
+	for (size_t i = 0; i < b->n; i++)
+		b->results[i] = b->items[i]->slot_only ? SETTLE_DONE : SETTLE_PENDING;
+}
+
 enum db_class settle_store_write(struct db *db, struct settlement **items, size_t n, const char *worker, bool again,
 				 enum settle_result *results, struct fault *f)
 {
@@ -409,12 +442,12 @@ enum db_class settle_store_write(struct db *db, struct settlement **items, size_
 	if (n == 0)
 		return DB_OK;
 	qsort(items, n, sizeof(*items), settle_store_compare);
-	memset(results, 0, n * sizeof(*results));
+	settle_store_reset(&batch);
 	if (!again) {
 		c = settle_store_quickly(db, &batch, &settled, f);
 		if (c != DB_OK || settled)
 			return c;
-		memset(results, 0, n * sizeof(*results));
+		settle_store_reset(&batch);
 	}
 	return settle_store_carefully(db, &batch, f);
 }

@@ -16,11 +16,11 @@ enum settle_result {
 	SETTLE_LOST       /* the row is not ours any more: nothing changed; a stale_result row is in the ledger */
 };
 
-/* Settles all n in one transaction (a single autocommit statement when all are bare successes and all match). items are sorted
- * by id here. On DB_OK results[i] tells of items[i]; on anything else nothing is known to be written and results are undefined.
- * On DB_DATA the caller bisects. worker: for the ledger. again: an earlier call with any of these items did not return DB_OK, so
- * that they may have been written (after DB_UNCERTAIN: once that session has been ended): what is found written then counts as
- * DONE. Rows are read with a lock before LOST is said, always. */
+/* Settles all n in one transaction, with the slots that they hold (a single autocommit statement when all are bare successes
+ * without a slot and all match). items are sorted by id here. On DB_OK results[i] tells of items[i]; on anything else nothing is
+ * known to be written and results are undefined. On DB_DATA the caller bisects. worker: for the ledger. again: an earlier call
+ * with any of these items did not return DB_OK, so that they may have been written (after DB_UNCERTAIN: once that session has been
+ * ended): what is found written then counts as DONE. Rows are read with a lock before LOST is said, always. */
 enum db_class settle_store_write(struct db *db, struct settlement **items, size_t n, const char *worker, bool again,
 				 enum settle_result *results, struct fault *f) LH_MUST_CHECK;
 

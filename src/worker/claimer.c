@@ -4,11 +4,13 @@
 #include "base/random.h"
 #include "model/scan.h"
 #include "store/claim_store.h"
+#include "store/slot_store.h"
 #include "store/step_store.h"
 #include "worker/about.h"
 #include "worker/handback.h"
 #include "worker/heartbeat.h"
 #include "worker/role.h"
+#include "worker/slots.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -40,7 +42,12 @@ struct claimer {
 	size_t row_count; /* rows of the last scan that were candidates */
 	struct job **taken; /* those of the claim that are ours, as the read-back brought them */
 	struct job **ordered; /* the same, on their way to the workers */
-	size_t ours;
+	size_t ours, won; /* won: with those that were kept back for their slots */
+	struct slots *slots;
+	const struct settings *settings; /* during a round */
+	size_t threads;                  /* that were free when the round began */
+	bool parked;                     /* the round made waiters: the next one need not wait */
+	bool again;                      /* the round left some for want of slots: the next one begins at the head */
 };
 
 enum { CLAIMER_LEAVE = 1, CLAIMER_ABANDON };
@@ -62,6 +69,14 @@ static int claimer_by_id(const void *a, const void *b)
 	const uint64_t *x = a, *y = b;
 
 	return (*x > *y) - (*x < *y);
+}
+
+/* To be handed over: it needs no slot, or has it. */
+static void claimer_keep(void *arg, struct job *job)
+{
+	struct claimer *c = arg;
+
+	c->taken[c->ours++] = job;
 }
 
 /* The read-back's answer, a job at a time. */
@@ -127,9 +142,24 @@ static void claimer_win(struct claimer *c)
 		}
 		if (trace_parse(job->traceparent, trace))
 			inflight_set_trace(inflight, job->id, job->lease, trace);
-		c->taken[kept++] = job;
+		c->won++;
+		if (!slots_claimed(c->slots, job))
+			c->taken[kept++] = job;
 	}
 	c->ours = kept;
+}
+
+static void claimer_push(void *arg, struct job *job)
+{
+	struct claimer *c = arg;
+	struct about about;
+	const struct log_context *before = about_job(&about, job);
+
+	atomic_fetch_add(&c->role.instance->count.claimed, 1);
+	log_debug("claim", "job=%llu kind=%s queue=%s attempt=%u claimed", (unsigned long long)job->id, job->kind, job->queue,
+		  job->attempt);
+	log_about(before);
+	fifo_push(&c->pool->handoff, &job->link);
 }
 
 /* To the workers in the order of the scan: the answer came in the order of ids, and what waits here must not overtake the more
@@ -144,17 +174,8 @@ static void claimer_hand_over(struct claimer *c)
 		if (found != NULL)
 			c->ordered[n++] = *found;
 	}
-	for (size_t i = 0; i < n; i++) {
-		struct job *job = c->ordered[i];
-		struct about about;
-		const struct log_context *before = about_job(&about, job);
-
-		atomic_fetch_add(&c->role.instance->count.claimed, 1);
-		log_debug("claim", "job=%llu kind=%s queue=%s attempt=%u claimed", (unsigned long long)job->id, job->kind,
-			  job->queue, job->attempt);
-		log_about(before);
-		fifo_push(&c->pool->handoff, &job->link);
-	}
+	for (size_t i = 0; i < n; i++)
+		claimer_push(c, c->ordered[i]);
 }
 
 static void claimer_forget_missed(struct claimer *c)
@@ -185,18 +206,21 @@ static enum db_class claimer_resolve(struct claimer *c, struct fault *f)
 	struct claimer_claim *claim = &c->claim;
 	struct instance *in = c->role.instance;
 	enum db_end end = claimer_end_lost_session(c, f);
-	enum db_class class, steps;
+	enum db_class class, slots = DB_OK;
 
 	if (end == DB_END_FAILED)
 		return DB_GONE;
-	c->ours = 0;
+	c->ours = c->won = 0;
 	class = claim_store_read(c->role.session.db, claim->ids, claim->n, claim->lease, (uint32_t)in->lease_ms, claimer_take, c,
 				 f);
 	qsort(c->taken, c->ours, sizeof(*c->taken), claimer_job_by_id);
-	steps = claimer_read_steps(c, class == DB_OK ? f : NULL);
 	if (class == DB_OK)
-		class = steps;
+		class = claimer_read_steps(c, f);
+	else
+		(void)claimer_read_steps(c, NULL);
 	claimer_win(c);
+	if (class == DB_OK)
+		slots = slots_take(c->slots, c->role.session.db, claimer_keep, c, f);
 	claimer_hand_over(c); /* also what came before a failure: it is ours, and its time runs */
 	if (class != DB_OK)
 		return class;
@@ -206,7 +230,7 @@ static enum db_class claimer_resolve(struct claimer *c, struct fault *f)
 		claim->n = 0;
 	}
 	claimer_forget_missed(c);
-	return DB_OK;
+	return slots;
 }
 
 /* Sends the claim for the ids in c->ids. DB_OK: *won of them are ours and handed over. Otherwise claim.n > 0 says that its rows are
@@ -238,7 +262,7 @@ static enum db_class claimer_send(struct claimer *c, size_t *won, struct fault *
 		return class;
 	}
 	class = claimer_resolve(c, f);
-	*won = class == DB_OK ? c->ours : 0;
+	*won = class == DB_OK ? c->won : 0;
 	return class;
 }
 
@@ -257,43 +281,74 @@ static size_t claimer_sift(struct claimer *c, size_t n, size_t *early)
 	return kept;
 }
 
+/* The run of candidates that a scan's claim is made of. */
+struct claimer_run {
+	size_t offset, count; /* in the claimer's rows */
+	size_t left;          /* of these, not claimed for want of a slot */
+};
+
+/* The claim of a run of the n candidates, and what is to be done with those that wait for slots. */
+static enum db_class claimer_candidates(struct claimer *c, size_t n, size_t batch, struct claimer_run *run, size_t *won,
+					struct fault *f)
+{
+	struct db *db = c->role.session.db;
+	bool parked = false, again;
+	enum db_class class;
+
+	run->offset = scan_choose(n, batch, random_below(UINT64_MAX), &c->claim.n);
+	for (size_t i = 0; i < c->claim.n; i++)
+		c->claim.ids[i] = c->rows[run->offset + i].id;
+	class = slots_choose(c->slots, db, c->threads, c->claim.ids, &c->claim.n, &run->count, &again, f);
+	if (class != DB_OK) {
+		c->claim.n = 0; /* nothing was sent yet */
+		return class;
+	}
+	run->left = run->count - c->claim.n;
+	c->again = c->again || again;
+	if (c->claim.n > 0)
+		class = claimer_send(c, won, f);
+	c->threads -= *won < c->threads ? *won : c->threads;
+	if (class == DB_OK)
+		class = slots_park(c->slots, db, &parked, f);
+	c->parked = c->parked || parked;
+	return class;
+}
+
 /* One scan of one queue and a claim of at most `free` rows. */
 static enum db_class claimer_queue(struct claimer *c, size_t queue, size_t free_slots, size_t *won, struct fault *f)
 {
 	const char *name = c->role.instance->startup->pools[c->pool->index].queues[queue];
 	struct scan *scan = &c->scans[queue];
 	size_t batch = free_slots < c->batch_max ? free_slots : c->batch_max;
-	size_t window = scan_window(scan, batch, clock_mono_ms()), n = 0, early = 0, offset;
+	size_t window = scan_window(scan, batch, clock_mono_ms()), n = 0, early = 0;
+	struct claimer_run run = { 0 };
 	struct scan_row last;
 	enum db_class class;
 	bool found;
 
 	*won = 0;
-	class = claim_store_scan(c->role.session.db, name, &scan->cursor, window, c->rows, &n, f);
+	class = claim_store_scan(c->role.session.db, name, &scan->cursor, slots_window(c->slots, window), c->rows, &n, f);
 	if (class != DB_OK)
 		return class;
 	found = n > 0;
 	if (found)
 		last = c->rows[n - 1];
-	n = c->row_count = claimer_sift(c, n, &early);
+	n = claimer_sift(c, n, &early);
 	if (early > 0) {
 		qsort(c->early, early, sizeof(*c->early), claimer_by_id);
 		class = claim_store_put_back_early(c->role.session.db, c->early, early, f);
-		if (class != DB_OK)
-			return class;
 	}
-	offset = scan_choose(n, batch, random_below(UINT64_MAX), &c->claim.n);
-	for (size_t i = 0; i < c->claim.n; i++)
-		c->claim.ids[i] = c->rows[offset + i].id;
-	batch = c->claim.n;
-	if (batch > 0)
-		class = claimer_send(c, won, f);
+	if (class == DB_OK)
+		class = slots_sift(c->slots, c->role.session.db, c->settings, c->rows, &n, f);
+	n = c->row_count = n < window ? n : window;
+	if (class == DB_OK)
+		class = claimer_candidates(c, n, batch, &run, won, f);
 	if (class != DB_OK)
 		return class;
 	if (found && n == 0)
 		scan_skip(scan, &last); /* all of them are held here: claims in doubt must not hide what comes after */
 	else
-		scan_advance(scan, c->rows, n, offset, batch, *won);
+		scan_advance(scan, c->rows, n, run.offset, run.count, *won + run.left);
 	return DB_OK;
 }
 
@@ -332,9 +387,9 @@ static bool claimer_may_claim(struct claimer *c, int64_t *wait_ms)
  * nothing. */
 static int64_t claimer_rest(struct claimer *c, const struct pool_settings *p, size_t won, size_t wanted)
 {
-	if (won > 0) {
+	if (won > 0 || c->parked) {
 		c->idle_ms = p->poll_ms;
-		return won == wanted ? 0 : p->poll_ms;
+		return won == wanted || c->parked ? 0 : p->poll_ms;
 	}
 	c->idle_ms = c->idle_ms < p->poll_ms ? p->poll_ms : 2 * c->idle_ms;
 	if (c->idle_ms > p->poll_max_ms)
@@ -343,17 +398,41 @@ static int64_t claimer_rest(struct claimer *c, const struct pool_settings *p, si
 }
 
 /* A claim into the free slots. Returns how long to wait. */
-static int64_t claimer_fill(struct claimer *c, size_t free_slots)
+static int64_t claimer_fill(struct claimer *c, size_t occupied)
 {
 	struct settings *settings = instance_settings(c->role.instance);
 	const struct pool_settings *pool = &settings->pools[c->pool->index];
-	size_t batch = (size_t)pool->batch, wanted = free_slots < batch ? free_slots : batch, won = 0;
+	size_t free_slots = c->pool->slots - occupied, batch = (size_t)pool->batch, won = 0;
+	size_t wanted = free_slots < batch ? free_slots : batch;
+	size_t threads = (size_t)c->role.instance->startup->pools[c->pool->index].threads;
 	struct fault f = { 0 };
-	enum db_class class = claimer_round(c, wanted, &won, &f);
-	int64_t wait_ms = session_outcome(&c->role.session, class, &f, class == DB_OK ? claimer_rest(c, pool, won, wanted) : 0);
+	enum db_class class;
+	int64_t wait_ms;
+
+	c->settings = settings;
+	c->threads = occupied < threads ? threads - occupied : 0;
+	c->parked = false;
+	for (size_t i = 0; c->again && i < c->queue_count; i++)
+		c->scans[i].cursor.set = false;
+	c->again = false;
+	class = claimer_round(c, wanted, &won, &f);
+	wait_ms = session_outcome(&c->role.session, class, &f, class == DB_OK ? claimer_rest(c, pool, won, wanted) : 0);
 
 	settings_unref(settings);
 	return wait_ms;
+}
+
+/* What an earlier claim left open comes first: slots that are to be taken, then rows whose holder is not known. */
+static enum db_class claimer_finish(struct claimer *c, struct fault *f)
+{
+	enum db_class class = slots_take(c->slots, c->role.session.db, claimer_push, c, f);
+
+	return class == DB_OK && c->claim.n > 0 ? claimer_resolve(c, f) : class;
+}
+
+static bool claimer_is_open(const struct claimer *c)
+{
+	return c->claim.n > 0 || slots_pending(c->slots);
 }
 
 static int64_t claimer_step(struct role *role)
@@ -364,16 +443,16 @@ static int64_t claimer_step(struct role *role)
 	enum db_class class;
 	int64_t wait_ms;
 
-	if (c->claim.n == 0 && !claimer_may_claim(c, &wait_ms))
+	if (!claimer_is_open(c) && !claimer_may_claim(c, &wait_ms))
 		return wait_ms;
-	if (c->claim.n == 0 && occupied >= c->pool->slots)
+	if (!claimer_is_open(c) && occupied >= c->pool->slots)
 		return -1; /* a slot that comes free nudges us */
 	class = session_connect(&role->session, &f);
 	if (class != DB_OK)
 		return session_outcome(&role->session, class, &f, 0);
-	if (c->claim.n == 0)
-		return claimer_fill(c, c->pool->slots - occupied);
-	class = claimer_resolve(c, &f); /* an earlier claim comes first */
+	if (!claimer_is_open(c))
+		return claimer_fill(c, occupied);
+	class = claimer_finish(c, &f);
 	return session_outcome(&role->session, class, &f, 0);
 }
 
@@ -383,7 +462,7 @@ static bool claimer_may_leave(const struct claimer *c)
 	int leaving = atomic_load(&c->leaving);
 
 	return leaving == CLAIMER_ABANDON ||
-	       (leaving != 0 && (c->claim.n == 0 || clock_boot_ms() - c->claim.sent_ms > c->role.instance->lease_ms));
+	       (leaving != 0 && (!claimer_is_open(c) || clock_boot_ms() - c->claim.sent_ms > c->role.instance->lease_ms));
 }
 
 static void claimer_loop(struct role *role)
@@ -395,6 +474,7 @@ static void claimer_loop(struct role *role)
 		gate_wait(&role->gate, wait_ms);
 		wait_ms = claimer_step(role);
 	}
+	slots_leave(c->slots);
 	claimer_forget_missed(c);
 }
 
@@ -412,6 +492,7 @@ static void claimer_free(struct role *role)
 {
 	struct claimer *c = (struct claimer *)role;
 
+	slots_free(c->slots);
 	free(c->scans);
 	free(c->rows);
 	free(c->taken);
@@ -425,19 +506,23 @@ struct role *claimer_new(struct pool *pool)
 	static const struct role_ops ops = { .thread = "lh-claim", .area = "claim", .loop = claimer_loop, .free = claimer_free };
 	struct instance *in = pool->instance;
 	struct claimer *c = role_new(sizeof(*c), &ops, in, &(struct role_options){ .lock_wait_s = 1, .most_wait_ms = 2000 });
+	size_t rows;
 
 	if (c == NULL)
 		return NULL;
 	c->pool = pool;
 	c->queue_count = claimer_count_queues(&in->startup->pools[pool->index]);
 	c->batch_max = pool->slots < CLAIMER_BATCH_CEILING ? pool->slots : CLAIMER_BATCH_CEILING;
+	rows = c->batch_max * SCAN_WINDOW_MAX > SLOT_STORE_PAGE ? c->batch_max * SCAN_WINDOW_MAX : SLOT_STORE_PAGE;
+	c->slots = slots_new(pool, rows, c->batch_max);
 	c->scans = calloc(c->queue_count, sizeof(*c->scans));
-	c->rows = calloc(c->batch_max * SCAN_WINDOW_MAX, sizeof(*c->rows));
-	c->early = calloc(c->batch_max * SCAN_WINDOW_MAX, sizeof(*c->early));
+	c->rows = calloc(rows, sizeof(*c->rows));
+	c->early = calloc(rows, sizeof(*c->early));
 	c->ids = calloc(c->batch_max, sizeof(*c->ids));
 	c->taken = calloc(c->batch_max, sizeof(struct job *));
 	c->ordered = calloc(c->batch_max, sizeof(struct job *));
-	if (c->scans == NULL || c->rows == NULL || c->taken == NULL || c->ordered == NULL || c->early == NULL || c->ids == NULL) {
+	if (c->slots == NULL || c->scans == NULL || c->rows == NULL || c->taken == NULL || c->ordered == NULL || c->early == NULL ||
+	    c->ids == NULL) {
 		role_free(&c->role);
 		return NULL;
 	}

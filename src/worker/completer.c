@@ -6,6 +6,7 @@
 #include "worker/checkpoint.h"
 #include "worker/handback.h"
 #include "worker/role.h"
+#include "worker/slot_keeper.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -32,6 +33,7 @@ static atomic_ullong *completer_counter(struct instance *in, const struct settle
 		[SETTLE_RETRY] = offsetof(struct instance_counters, retried),
 		[SETTLE_SNOOZE] = offsetof(struct instance_counters, snoozed),
 		[SETTLE_PARK] = offsetof(struct instance_counters, parked),
+		[SETTLE_WAIT] = offsetof(struct instance_counters, slot_waits),
 		[SETTLE_RELEASE] = offsetof(struct instance_counters, released),
 		[SETTLE_DEAD] = offsetof(struct instance_counters, dead),
 		[SETTLE_CANCEL] = offsetof(struct instance_counters, cancelled),
@@ -62,11 +64,10 @@ static void completer_report(struct completer *c, struct settlement *s, enum set
 	struct about about;
 	const struct log_context *before = about_settlement(&about, s);
 
-	if (result == SETTLE_BY_HANDLER) {
+	if (result == SETTLE_BY_HANDLER && !s->slot_only)
 		completer_by_handler(in, s);
-	} else {
+	else if (!s->slot_only)
 		atomic_fetch_add(completer_counter(in, s, result), 1);
-	}
 	if (result == SETTLE_LOST) {
 		/* One that the heartbeat had found lost was told then; this is the other way to find out. */
 		if (inflight_refused(in->inflight, s->id, s->lease))
@@ -80,6 +81,8 @@ static void completer_report(struct completer *c, struct settlement *s, enum set
 	/* It may be due before the promoter looks again. */
 	if ((s->action == SETTLE_RETRY || s->action == SETTLE_SNOOZE) && result == SETTLE_DONE)
 		role_nudge(in->promoter);
+	if (s->slot.key[0] != '\0') /* one came free, or one waits */
+		slot_keeper_touch(in->slot_keeper, &s->slot);
 	handback_forget(in, s->id, s->lease);
 	log_about(before);
 	settlement_free(s);

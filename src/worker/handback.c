@@ -24,6 +24,7 @@ static enum outcome_kind handback_outcome(enum settle_action action)
 		return OUTCOME_CANCELLED;
 	case SETTLE_SNOOZE:
 	case SETTLE_PARK:
+	case SETTLE_WAIT:
 		return OUTCOME_SNOOZE;
 	default:
 		return OUTCOME_RELEASED;
@@ -48,6 +49,19 @@ void handback_job(struct instance *in, const struct job *job, enum settle_action
 	buf_adds(&s->error, action == SETTLE_DEAD || action == SETTLE_CANCEL ? cause : "");
 	snprintf(s->cause, sizeof(s->cause), "%s", cause);
 	if (inflight_settle(in->inflight, job->id, job->lease, &state)) {
+		fifo_push(&in->settlements, &s->out.link);
+		return;
+	}
+	handback_slot(in, job, s);
+}
+
+void handback_slot(struct instance *in, const struct job *job, struct settlement *s)
+{
+	if (s == NULL && job->slot.key[0] != '\0')
+		s = settlement_new(job, 0, 0);
+	if (s != NULL && job->slot.key[0] != '\0') {
+		s->slot_only = true;
+		s->ledger = false;
 		fifo_push(&in->settlements, &s->out.link);
 		return;
 	}

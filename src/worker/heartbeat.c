@@ -5,6 +5,7 @@
 #include "worker/about.h"
 #include "worker/handback.h"
 #include "worker/role.h"
+#include "worker/slot_beat.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@ struct heartbeat {
 	struct store_held *blocked; /* rows that stood alone in a lock wait: tried last */
 	size_t blocked_count;
 	int64_t due_ms; /* the next renewal, CLOCK_BOOTTIME */
+	struct slot_beat *slots;
 };
 
 /* What a row that was read back means for its entry. The heartbeat judges only entries that nobody is settling: there the
@@ -165,6 +167,8 @@ static enum db_class heartbeat_round(struct heartbeat *h, struct fault *f)
 		c = heartbeat_chunk(h, h->held + at, n - at < HEARTBEAT_CHUNK ? n - at : HEARTBEAT_CHUNK, f);
 	for (size_t i = 0; i < h->blocked_count && c == DB_OK; i++)
 		c = heartbeat_locked_row(h, &h->blocked[i], &patient, f);
+	if (c == DB_OK)
+		c = slot_beat_round(h->slots, h->role.session.db, f);
 	return c == DB_OK ? heartbeat_doubt(h, f) : c;
 }
 
@@ -235,6 +239,7 @@ static void heartbeat_free(struct role *role)
 {
 	struct heartbeat *h = (struct heartbeat *)role;
 
+	slot_beat_free(h->slots);
 	free(h->held);
 	free(h->blocked);
 }
@@ -261,7 +266,8 @@ struct role *heartbeat_new(struct pool *pool)
 	h->pool = pool;
 	h->held = calloc(pool->slots, sizeof(*h->held));
 	h->blocked = calloc(pool->slots, sizeof(*h->blocked));
-	if (h->held == NULL || h->blocked == NULL) {
+	h->slots = slot_beat_new(pool);
+	if (h->held == NULL || h->blocked == NULL || h->slots == NULL) {
 		role_free(&h->role);
 		return NULL;
 	}

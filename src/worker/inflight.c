@@ -1,4 +1,4 @@
-#include "worker/inflight.h"
+#include "worker/inflight_private.h"
 
 #include "model/trust.h"
 
@@ -6,40 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct inflight_entry {
-	struct inflight_entry *next; /* in its bucket, or in the free list */
-	struct inflight_entry *all_next, **all_link;
-	uint64_t id;
-	char lease[UUID_TEXT_LEN + 1];
-	char trace[TRACE_ID_LEN + 1];
-	enum inflight_state state;
-	unsigned int pool;
-	int64_t lease_ms;
-	int64_t trust_ms;
-	int64_t doubt_until_ms; /* 0 = not in doubt */
-	uint64_t run;           /* while a handler may be running */
-	int64_t grace_ms;
-	bool cancelled;
-	bool ending; /* END was sent: the first reason stands */
-	bool progress_new;
-	int64_t progress_saved_ms;
-	double percent;
-	char *note;
-};
-
-struct inflight {
-	pthread_mutex_t lock;
-	struct inflight_signals signals;
-	struct inflight_entry *entries, *spare, *all, **buckets;
-	size_t mask;
-	bool closed;
-	size_t *occupied;
-};
-
 static const char *const inflight_names[INFLIGHT_STATES] = { "claiming", "queued", "running", "settling", "settled", "lost" };
 
 /* inflight_moves[from] is the set of states to which an entry may go; the bit INFLIGHT_STATES stands for leaving the register. */
-#define MOVE(state) (1u << (state))
 #define MOVE_OUT MOVE(INFLIGHT_STATES)
 static const unsigned int inflight_moves[INFLIGHT_STATES + 1] = {
 	[INFLIGHT_CLAIMING] = MOVE(INFLIGHT_QUEUED) | MOVE(INFLIGHT_SETTLING) | MOVE_OUT,
@@ -113,7 +82,7 @@ static struct inflight_entry *inflight_find_id(struct inflight *r, uint64_t id)
 	return e;
 }
 
-static struct inflight_entry *inflight_find(struct inflight *r, uint64_t id, const char *lease)
+struct inflight_entry *inflight_find(struct inflight *r, uint64_t id, const char *lease)
 {
 	struct inflight_entry *e = inflight_find_id(r, id);
 
@@ -121,7 +90,7 @@ static struct inflight_entry *inflight_find(struct inflight *r, uint64_t id, con
 }
 
 /* The only place that changes a state. False, and no change, when the table has no such arrow. */
-static bool inflight_move(struct inflight_entry *e, enum inflight_state to)
+bool inflight_move(struct inflight_entry *e, enum inflight_state to)
 {
 	if (!inflight_may_move(e->state, to))
 		return false;
@@ -137,7 +106,8 @@ static void inflight_enter(struct inflight *r, unsigned int pool, uint64_t id, c
 	*e = (struct inflight_entry){ .id = id, .pool = pool, .lease_ms = lease_ms, .percent = -1 };
 	memcpy(e->lease, lease, sizeof(e->lease));
 	e->state = INFLIGHT_CLAIMING;
-	e->trust_ms = trust_until_ms(sent_ms, lease_ms);
+	e->trust_ms = e->lease_trust_ms = trust_until_ms(sent_ms, lease_ms);
+	e->slot_trust_ms = INT64_MAX;
 	e->next = *bucket;
 	*bucket = e;
 	e->all_next = r->all;
@@ -424,25 +394,43 @@ size_t inflight_list_doubt(struct inflight *r, unsigned int pool, int64_t now_ms
 	return n;
 }
 
-void inflight_renewed(struct inflight *r, uint64_t id, const char *lease, int64_t sent_ms, int64_t now_ms)
+/* One of the two has moved; the lock is held. */
+static void inflight_trust(struct inflight *r, struct inflight_entry *e)
+{
+	int64_t until = e->lease_trust_ms < e->slot_trust_ms ? e->lease_trust_ms : e->slot_trust_ms;
+
+	if (until <= e->trust_ms)
+		return;
+	e->trust_ms = until;
+	if ((e->state == INFLIGHT_RUNNING || e->state == INFLIGHT_SETTLED) && e->run != 0)
+		r->signals.deadline(r->signals.owner, e->run, until);
+}
+
+void inflight_extend(struct inflight *r, uint64_t id, const char *lease, bool slot, int64_t sent_ms, int64_t now_ms)
 {
 	struct inflight_entry *e;
-	int64_t until;
+	int64_t until, *trust;
 
 	pthread_mutex_lock(&r->lock);
 	e = inflight_find(r, id, lease);
-	until = e != NULL ? trust_until_ms(sent_ms, e->lease_ms) : 0;
 	/* A trust that has passed does not come back: the runner may have ended the handler already. */
-	if (e != NULL && e->trust_ms > now_ms && until > e->trust_ms) {
-		e->trust_ms = until;
-		if (e->state == INFLIGHT_RUNNING && e->run != 0)
-			r->signals.deadline(r->signals.owner, e->run, until);
+	if (e != NULL && e->trust_ms > now_ms) {
+		until = trust_until_ms(sent_ms, e->lease_ms);
+		trust = slot ? &e->slot_trust_ms : &e->lease_trust_ms;
+		if (until > *trust)
+			*trust = until;
+		inflight_trust(r, e);
 	}
 	pthread_mutex_unlock(&r->lock);
 }
 
+void inflight_renewed(struct inflight *r, uint64_t id, const char *lease, int64_t sent_ms, int64_t now_ms)
+{
+	inflight_extend(r, id, lease, false, sent_ms, now_ms);
+}
+
 /* Ends a running handler; the lock is held. */
-static void inflight_end(struct inflight *r, struct inflight_entry *e, enum end_reason reason, int64_t grace_ms)
+void inflight_end(struct inflight *r, struct inflight_entry *e, enum end_reason reason, int64_t grace_ms)
 {
 	if (e->run == 0 || e->state == INFLIGHT_QUEUED)
 		return;
@@ -493,9 +481,10 @@ bool inflight_settled_by_handler(struct inflight *r, uint64_t id, const char *le
 	e = inflight_find(r, id, lease);
 	if (e != NULL && e->state == INFLIGHT_RUNNING) {
 		settled = inflight_move(e, INFLIGHT_SETTLED);
-		/* The row is finished: nobody can claim it again, so the handler may take its time until its own timeout. */
-		if (e->run != 0)
-			r->signals.deadline(r->signals.owner, e->run, INT64_MAX);
+		/* The row is finished: nobody can claim it again, so the handler may take its time until its own timeout, as
+		 * long as it keeps the slot. */
+		e->lease_trust_ms = INT64_MAX;
+		inflight_trust(r, e);
 	}
 	pthread_mutex_unlock(&r->lock);
 	return settled;

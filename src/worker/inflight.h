@@ -27,6 +27,7 @@
 #include "base/random.h"
 #include "model/outcome.h"
 #include "model/trace.h"
+#include "store/slot_store.h"
 #include "store/store.h"
 
 #include <stdbool.h>
@@ -69,6 +70,9 @@ bool inflight_won(struct inflight *r, uint64_t id, const char *lease);
 void inflight_set_trace(struct inflight *r, uint64_t id, const char *lease, const char *trace);
 void inflight_trace(struct inflight *r, uint64_t id, const char *lease, char out[TRACE_ID_LEN + 1]);
 bool inflight_missed(struct inflight *r, uint64_t id, const char *lease);
+/* A queued job holds this slot too, by a write that was sent at sent_ms. From now on it is trusted only as long as both are: the
+ * lease and the slot. False: it is not queued any more. */
+bool inflight_took_slot(struct inflight *r, uint64_t id, const char *lease, const struct job_slot *slot, int64_t sent_ms);
 /* The fate of a claim cannot be known yet: the heartbeat watches the id until until_ms, then it counts as missed. */
 void inflight_doubt(struct inflight *r, uint64_t id, const char *lease, int64_t until_ms);
 
@@ -102,13 +106,21 @@ void inflight_progress(struct inflight *r, uint64_t id, const char *lease, doubl
 size_t inflight_list_held(struct inflight *r, unsigned int pool, int64_t now_ms, struct store_held *out);
 /* Those of them that run, to be looked at between two renewals. */
 size_t inflight_list_running(struct inflight *r, unsigned int pool, int64_t now_ms, struct store_held *out);
+/* Slots of a pool to be renewed, sorted by key and number: of entries that are still trusted, also of a job that its handler
+ * settled, as long as that runs. The same room. */
+size_t inflight_list_slots(struct inflight *r, unsigned int pool, int64_t now_ms, struct slot_held *out);
 /* Claims in doubt of a pool; those whose time has passed leave the register instead and are not listed. */
 size_t inflight_list_doubt(struct inflight *r, unsigned int pool, int64_t now_ms, struct store_held *out);
 /* A renewal sent at sent_ms is known to be committed. Trust never moves back, and never comes back once it has passed. */
 void inflight_renewed(struct inflight *r, uint64_t id, const char *lease, int64_t sent_ms, int64_t now_ms);
+/* The same for its slot. */
+void inflight_slot_renewed(struct inflight *r, uint64_t id, const char *lease, int64_t sent_ms, int64_t now_ms);
 bool inflight_cancel(struct inflight *r, uint64_t id, const char *lease); /* true the first time */
 /* queued or running -> lost; a running handler is killed at once. True when it changed */
 bool inflight_lose(struct inflight *r, uint64_t id, const char *lease);
+/* Its slot is held by somebody else: the same, though the lease may still be ours. A handler that settled its job is killed too;
+ * its entry stays settled. */
+bool inflight_lose_slot(struct inflight *r, uint64_t id, const char *lease);
 /* running -> settled (by the handler itself) or settling -> settled. True when it changed. */
 bool inflight_settled_by_handler(struct inflight *r, uint64_t id, const char *lease);
 bool inflight_settled(struct inflight *r, uint64_t id, const char *lease);

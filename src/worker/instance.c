@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "worker/role.h"
+#include "worker/slot_keeper.h"
 
 #define INSTANCE_CROWDED_MS 2000
 
@@ -38,6 +39,7 @@ void instance_swap_settings(struct instance *in, struct settings *settings)
 	settings_unref(old);
 	parking_reload(in->parking, settings);
 	role_nudge(in->promoter);
+	slot_keeper_renew(in->slot_keeper);
 	instance_nudge_claimers(in);
 }
 

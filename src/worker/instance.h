@@ -33,10 +33,12 @@ const char *instance_mode_name(int mode);
 struct instance_counters {
 	atomic_ullong claimed, succeeded, retried, dead, cancelled, snoozed, parked, released, lost, stale, by_handler;
 	atomic_ullong recovered, promoted, reconnects;
+	atomic_ullong slot_waits, slot_promoted, slots_lost; /* jobs that became waiters, waiters made ready, runs that lost one */
 };
 
 struct instance;
 struct role;
+struct slot_keeper;
 struct stream_set;
 struct wake;
 
@@ -65,6 +67,7 @@ struct instance {
 	struct pool *pools;
 	unsigned int pool_count;
 	struct parking *parking;
+	struct slot_keeper *slot_keeper;
 	struct role *completer, *recovery, *promoter;
 	struct wake *wake;
 	struct instance_counters count;

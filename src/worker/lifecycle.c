@@ -10,6 +10,7 @@
 #include "worker/promoter.h"
 #include "worker/recovery.h"
 #include "worker/role.h"
+#include "worker/slot_keeper.h"
 #include "worker/wake.h"
 #include "worker/workers.h"
 
@@ -74,12 +75,14 @@ static bool lifecycle_new_parts(struct instance *in)
 	in->inflight = inflight_new(capacity, (unsigned int)in->startup->pool_count, &signals);
 	in->parking = parking_new();
 	in->streams = stream_set_new();
+	in->slot_keeper = slot_keeper_new(in);
 	in->pools = calloc(in->startup->pool_count, sizeof(*in->pools));
 	in->completer = completer_new(in);
 	in->recovery = recovery_new(in);
 	in->promoter = promoter_new(in);
 	in->wake = wake_new(in);
-	if (in->inflight == NULL || in->parking == NULL || in->streams == NULL || in->pools == NULL || in->completer == NULL ||
+	if (in->inflight == NULL || in->parking == NULL || in->streams == NULL || in->slot_keeper == NULL || in->pools == NULL ||
+	    in->completer == NULL ||
 	    in->recovery == NULL || in->promoter == NULL || in->wake == NULL)
 		return false;
 	for (unsigned int p = 0; p < in->startup->pool_count; p++)
@@ -130,6 +133,7 @@ void lifecycle_free(struct instance *in)
 	inflight_free(in->inflight);
 	parking_free(in->parking);
 	stream_set_free(in->streams);
+	slot_keeper_free(in->slot_keeper);
 	free(in->pools);
 	settings_unref(in->current);
 	settings_unref(in->startup);

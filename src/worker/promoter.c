@@ -6,6 +6,7 @@
 #include "store/promote_store.h"
 #include "worker/presence.h"
 #include "worker/role.h"
+#include "worker/slot_keeper.h"
 
 #include <stdlib.h>
 
@@ -195,6 +196,8 @@ static int64_t promoter_step(struct role *role)
 	}
 	if (c == DB_OK)
 		c = promoter_wake(p, &f);
+	if (c == DB_OK)
+		c = slot_keeper_step(role->instance->slot_keeper, role->session.db, &wait_ms, &f);
 	if (c == DB_OK)
 		c = promoter_round(p, &wait_ms, &f);
 	return session_outcome(&role->session, c, &f, wait_ms);

@@ -7,9 +7,11 @@
 #include "model/trust.h"
 #include "store/instance_store.h"
 #include "store/recover_store.h"
+#include "store/slot_store.h"
 #include "worker/about.h"
 #include "worker/instance.h"
 #include "worker/role.h"
+#include "worker/slot_keeper.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,7 +87,19 @@ static enum recover_to recovery_decide(const struct recovery *r, const struct se
 	return RECOVER_SCHEDULED;
 }
 
-static enum db_class recovery_take(struct recovery *r, const struct recover_row *row, struct fault *f)
+/* The slot that goes with the lease. Where this instance has no limits, or may not look, the slot lapses by itself. */
+static enum db_class recovery_find_slot(struct recovery *r, const struct settings *settings, struct recover_row *row,
+					struct fault *f)
+{
+	enum db_class c;
+
+	if (!settings_use_slots(settings) || row->lease[0] == '\0')
+		return DB_OK;
+	c = slot_store_find(r->role.session.db, row->id, row->lease, &row->slot, f);
+	return c == DB_DENIED || c == DB_SCHEMA ? DB_OK : c;
+}
+
+static enum db_class recovery_take(struct recovery *r, struct recover_row *row, struct fault *f)
 {
 	static const char *const to_name[] = {
 		[RECOVER_SCHEDULED] = "scheduled", [RECOVER_DEAD] = "dead", [RECOVER_CANCELLED] = "cancelled"
@@ -95,8 +109,10 @@ static enum db_class recovery_take(struct recovery *r, const struct recover_row 
 	int64_t delay_ms;
 	bool taken = false;
 	enum recover_to to = recovery_decide(r, settings, row, &delay_ms, reason, sizeof(reason));
-	enum db_class c = recover_store_take(r->role.session.db, row, to, delay_ms, reason, &taken, f);
+	enum db_class c = recovery_find_slot(r, settings, row, f);
 
+	if (c == DB_OK)
+		c = recover_store_take(r->role.session.db, row, to, delay_ms, reason, &taken, f);
 	settings_unref(settings);
 	if (!taken)
 		return c;
@@ -104,12 +120,14 @@ static enum db_class recovery_take(struct recovery *r, const struct recover_row 
 	log_write(to == RECOVER_DEAD ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "recover", "job=%llu kind=%s attempt=%u %s: %s%s%s",
 		  (unsigned long long)row->id, row->kind, row->attempt, reason, to_name[to], to == RECOVER_SCHEDULED ? " in " : "",
 		  to == RECOVER_SCHEDULED ? parse_format_duration(delay_ms, delay, sizeof(delay)) : "");
+	if (row->slot.key[0] != '\0')
+		slot_keeper_touch(r->role.instance->slot_keeper, &row->slot);
 	role_nudge(r->role.instance->promoter);
 	return c;
 }
 
 /* Takes a row at a time; a deadlock or a lock wait with the holder's own statements leaves it to the next pass. */
-static enum db_class recovery_try_take(struct recovery *r, const struct recover_row *row, struct fault *f)
+static enum db_class recovery_try_take(struct recovery *r, struct recover_row *row, struct fault *f)
 {
 	struct about about;
 	const struct log_context *before = about_row(&about, row);

@@ -62,7 +62,7 @@ static void startup_say(void *arg, enum check_level level, const char *subject, 
 }
 
 /* One try. Returns an exit code, 0, or -1 for "try again". */
-static int startup_try(struct db *db, struct fault *f, enum db_class *class)
+static int startup_try(struct db *db, const struct settings *s, struct fault *f, enum db_class *class)
 {
 	unsigned int version = 0;
 	int unfit = 0;
@@ -72,6 +72,10 @@ static int startup_try(struct db *db, struct fault *f, enum db_class *class)
 		*class = instance_store_check_schema(db, &version, f);
 	if (*class == DB_OK)
 		*class = check_store_start(db, startup_say, &unfit, f);
+	if (*class == DB_OK && settings_use_slots(s))
+		*class = check_store_slots(db, false, startup_say, &unfit, f);
+	if (*class == DB_OK)
+		*f = (struct fault){ 0 }; /* what was said of a probe has been told */
 	db_close(db);
 	switch (*class) {
 	case DB_OK:
@@ -99,7 +103,7 @@ int startup_check_database(const struct settings *s, const sigset_t *quit, int *
 		struct fault f = { 0 };
 		struct timespec rest = { .tv_sec = wait_ms / 1000, .tv_nsec = wait_ms % 1000 * 1000000 };
 
-		code = startup_try(db, &f, &class);
+		code = startup_try(db, s, &f, &class);
 		if (code > 0 && f.text[0] != '\0')
 			log_error("start", "%s (%s); see `leasehold check`", f.text, db_class_name(class));
 		if (code >= 0)

@@ -69,6 +69,9 @@ static void supervisor_status(struct supervisor *s)
 		 (unsigned long long)atomic_load(&n->released), (unsigned long long)atomic_load(&n->lost),
 		 (unsigned long long)atomic_load(&in->lapsed), (unsigned long long)atomic_load(&n->stale),
 		 (unsigned long long)atomic_load(&n->recovered), (unsigned long long)atomic_load(&n->promoted));
+	log_info("status", "fleet slots: jobs that had to wait %llu, waiters made ready %llu, slots lost %llu",
+		 (unsigned long long)atomic_load(&n->slot_waits), (unsigned long long)atomic_load(&n->slot_promoted),
+		 (unsigned long long)atomic_load(&n->slots_lost));
 	for (unsigned int p = 0; p < in->pool_count; p++) {
 		const struct pool *pool = &in->pools[p];
 

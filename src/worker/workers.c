@@ -140,6 +140,10 @@ static bool worker_refuse(struct worker_run *r)
 		handback_job(in, job, SETTLE_DEAD, 0, WORKER_STEPS_UNFIT);
 		return true;
 	}
+	if (r->handler->concurrency > 0 && job->slot.key[0] == '\0') { /* the limit is younger than the claim */
+		handback_job(in, job, SETTLE_RELEASE, 0, "it needs a slot now");
+		return true;
+	}
 	return false;
 }
 
@@ -263,6 +267,8 @@ static void worker_settle(struct worker_run *r, struct run_report *report)
 	} else {
 		s = worker_settlement(r, report, &outcome);
 	}
+	if (s != NULL && !report->facts.group_gone) /* what may be left of it still counts: its slot lapses */
+		s->slot.key[0] = '\0';
 	settling = inflight_settle(in->inflight, job->id, job->lease, &state);
 	/* A result under a lost lease is sent too: it changes nothing, and the ledger keeps it. So is that of a job which its
 	 * handler settled, where the ledger keeps successes. */
@@ -270,6 +276,10 @@ static void worker_settle(struct worker_run *r, struct run_report *report)
 		if (settling)
 			worker_log(r, s, outcome.cause, report->ran_ms);
 		fifo_push(&in->settlements, &s->out.link);
+		return;
+	}
+	if (!settling && report->facts.group_gone) { /* its lease is lost, or it settled itself: what it still has is its slot */
+		handback_slot(in, job, s);
 		return;
 	}
 	settlement_free(s);

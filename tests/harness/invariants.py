@@ -6,7 +6,8 @@ I3  no two runs of one job at a time, and no claim is run twice
 I4  no row appears or vanishes
 I5  no daemon died that was not killed, none complained of memory, and no process of ours is left
 I6  at rest nothing runs on a lease that lapsed longer than two scans ago
-I7  only the arrows of the state machine, claim numbers never fall, and no two claims share a lease and a job"""
+I7  only the arrows of the state machine, claim numbers never fall, and no two claims share a lease and a job
+I8  never more runs of a concurrency key at a time than it has slots, as their handlers counted (mark_slot)"""
 import re
 from collections import Counter
 from pathlib import Path
@@ -35,7 +36,7 @@ def check_end(site, seconds=5):
     database = site.database
     audit = [change for change in database.audit() if not change["account"].startswith("root@")]
     by_hand = {change["id"] for change in database.audit() if change["account"].startswith("root@") and change["old_state"]}
-    found = [*arrows(audit, site.retried), *leases(audit, by_hand), *runs(site), *rows(database), *daemons(site), *leftovers(site.mark, seconds)]
+    found = [*arrows(audit, site.retried), *leases(audit, by_hand), *runs(site), *slots(site), *rows(database), *daemons(site), *leftovers(site.mark, seconds)]
     assert not found, "invariants violated:\n" + "\n".join(found[:20])
 
 
@@ -81,6 +82,13 @@ def overlaps(events):
         if before and ended.get((before.job, before.claim_no), 0) > event.ms + 10:  # the log's clock ticks in 10 ms
             yield f"I3: job {event.job} claim {before.claim_no} ended {ended[before.job, before.claim_no] - event.ms} ms after the next start"
         last[event.job] = event
+
+
+def slots(site):
+    for event in site.runs.events():
+        if event.what.startswith("over:"):
+            _, key, count = event.what.split(":")
+            yield f"I8: job {event.job} attempt {event.attempt} started as number {count} of key {key}"
 
 
 def rows(database):

@@ -101,6 +101,21 @@ def test_runs_one_after_the_other_pass_and_one_claim_runs_once(quiet_site):
     assert "claim 2 of job 7 was run 2 times" in violated(quiet_site)
 
 
+def test_more_runs_of_a_key_than_it_has_slots(quiet_site):
+    wait = "while [ ! -e $LH_DIR/go ]; do sleep 0.05; done"
+    start(quiet_site, 6, 1, "mark_slot k 2; kill -9 $$").wait()  # the dead do not count
+    running = [start(quiet_site, job, 1, f"mark_slot k 2; mark counted; {wait}") for job in (7, 8)]
+    other = start(quiet_site, 9, 1, f"mark_slot other 2; mark counted; {wait}")
+    while len(quiet_site.runs.events(what="counted")) < 3:
+        pass
+    start(quiet_site, 10, 1, "mark_slot k 2").wait()
+    (quiet_site.directory / "go").touch()
+    for process in (*running, other):
+        process.wait()
+    found = violated(quiet_site)
+    assert "I8: job 10 attempt 1 started as number 3 of key k" in found and found.count("I8") == 1
+
+
 def test_a_process_that_is_left_behind(quiet_site):
     process = start(quiet_site, 7, 1, "sleep 60")
     while not quiet_site.runs.starts(7):

@@ -7,6 +7,7 @@
 #include "store/promote_store.h"
 #include "store/recover_store.h"
 #include "store/settle_store.h"
+#include "store/slot_store.h"
 #include "store/step_store.h"
 
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #define ROWS 24000
 #define CHUNK 100
 
+static const char *explained = "jobs"; /* the table whose plans are looked at */
 static uint64_t ids[CHUNK];
 static struct store_held held[CHUNK];
 
@@ -58,9 +60,6 @@ static void listen(void)
 	run("SET GLOBAL log_output='TABLE'");
 	run("SET GLOBAL general_log=1");
 }
-
-/* The table that a statement's plan is about. */
-static const char *explained = "jobs";
 
 /* EXPLAINs one statement: every table in it by this key (or one of several), and never sorted. most: rows that may be looked at. */
 static void assert_plan(const char *statement, const char *key, uint64_t most)
@@ -112,7 +111,7 @@ static size_t assert_plans(const char *key, uint64_t most)
 	run("SET GLOBAL general_log=0");
 	ok(db_queryf(t.other, &rows, &t.fault,
 		     "SELECT CONVERT(argument USING utf8mb4) FROM mysql.general_log WHERE thread_id=%u AND command_type='Query'"
-		     " AND argument LIKE '%%%r %%'",
+		     " AND argument LIKE CONCAT('%%', %s, ' %%')",
 		     db_identity(t.db)->session, explained));
 	while (db_rows_next(rows)) {
 		db_copy(rows, 0, statement, sizeof(statement));
@@ -315,6 +314,101 @@ static void test_promotion(void **state)
 	assert_int_equal(assert_plans("PRIMARY", PROMOTE_PAGE), 2);
 }
 
+static void count_rows(void *arg, const struct slot_row *row)
+{
+	(void)row;
+	++*(size_t *)arg;
+}
+
+static void count_jobs(void *arg, const struct slot_job *job)
+{
+	(void)job;
+	++*(size_t *)arg;
+}
+
+/* Three hundred keys of thirty slots; of ten keys a third of the waiting jobs waits. */
+static void fill_slots(void)
+{
+	run("INSERT INTO job_slots (concurrency_key, slot) WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n"
+	    " WHERE i < 299), m (j) AS (SELECT 0 UNION ALL SELECT j + 1 FROM m WHERE j < 29) SELECT CONCAT('k', i), j FROM n, m");
+	run("UPDATE jobs SET slot_wait=CONCAT('k', id %% 10), state='scheduled' WHERE state='ready' AND id %% 3 = 0");
+	ask("ANALYZE TABLE jobs");
+	ask("ANALYZE TABLE job_slots");
+}
+
+static void test_slots(void **state)
+{
+	static struct slot_held rows[CHUNK];
+	bool ours[CHUNK];
+	uint64_t matched;
+	struct job_slot found;
+	struct slot_row after = {.key = "k5", .number = 3};
+	char keys[CHUNK][JOB_KIND_MAX + 1];
+	size_t count = 0;
+
+	(void)state;
+	fill_slots();
+	for (size_t i = 0; i < CHUNK; i++) {
+		rows[i] = (struct slot_held){.id = 1000 + i, .lease = LEASE_A, .slot = {.number = 7}};
+		snprintf(rows[i].slot.key, sizeof(rows[i].slot.key), "k%zu", i);
+		snprintf(keys[i], sizeof(keys[i]), "k%zu", i);
+	}
+	explained = "job_slots";
+	for (size_t n = 1; n <= CHUNK; n *= 10) {
+		listen();
+		ok(slot_store_take(t.db, rows, n, 60000, "w", &matched, &t.fault));
+		assert_int_equal(matched, n);
+		ok(slot_store_renew(t.db, rows, n, &matched, &t.fault));
+		assert_int_equal(matched, n);
+		ok(slot_store_check(t.db, rows, n, ours, &t.fault));
+		assert_int_equal(assert_plans("PRIMARY", n), 3);
+		listen();
+		ok(slot_store_free(t.db, rows, n, &matched, &t.fault));
+		assert_int_equal(matched, n);
+		assert_int_equal(assert_plans("PRIMARY", n), 1);
+	}
+	listen();
+	ok(slot_store_read(t.db, (const char(*)[JOB_KIND_MAX + 1])keys, CHUNK, count_rows, &count, &t.fault));
+	assert_int_equal(count, 30 * CHUNK);
+	ok(slot_store_find(t.db, 1000, LEASE_A, &found, &t.fault));
+	assert_int_equal(assert_plans("PRIMARY", 30 * CHUNK), 2);
+	listen();
+	ok(slot_store_page(t.db, NULL, count_rows, &count, &count, &t.fault));
+	ok(slot_store_page(t.db, &after, count_rows, &count, &count, &t.fault));
+	assert_int_equal(assert_plans("PRIMARY", 0), 2);
+	explained = "jobs";
+}
+
+static void test_waiters(void **state)
+{
+	static struct slot_waiter waiters[SLOT_STORE_KEYS];
+	char kind[JOB_KIND_MAX + 1];
+	uint64_t promoted, before;
+	size_t count = 0;
+
+	(void)state;
+	listen();
+	before = reads();
+	ok(slot_store_waiting(t.db, "", waiters, &count, &t.fault));
+	assert_int_equal(count, 10);
+	/* A few steps of the index for each key, not one for each waiter. */
+	assert_in_range(reads() - before, 1, 100);
+	before = reads();
+	ok(slot_store_oldest(t.db, "k3", CHUNK, ids, &count, kind, sizeof(kind), &t.fault));
+	assert_int_equal(count, CHUNK);
+	assert_in_range(reads() - before, 1, CHUNK + 20);
+	assert_int_equal(assert_plans("slot_wait", 0), 2);
+	listen();
+	ok(slot_store_promote(t.db, "k3", ids, count, &promoted, &t.fault));
+	assert_int_equal(promoted, CHUNK);
+	ok(slot_store_park(t.db, ids, CHUNK, &promoted, &t.fault));
+	assert_int_equal(promoted, CHUNK);
+	count = 0;
+	ok(slot_store_jobs(t.db, ids, CHUNK, count_jobs, &count, &t.fault));
+	assert_int_equal(count, CHUNK);
+	assert_int_equal(assert_plans("PRIMARY", CHUNK), 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -325,6 +419,8 @@ int main(void)
 		cmocka_unit_test(test_settlements),
 		cmocka_unit_test(test_recovery),
 		cmocka_unit_test(test_promotion),
+		cmocka_unit_test(test_slots),
+		cmocka_unit_test(test_waiters),
 	};
 
 	if (!store_test_has_server())

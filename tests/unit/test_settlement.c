@@ -239,7 +239,8 @@ static void test_minimise(void **state)
 
 static void test_names(void **state)
 {
-	static const char *const names[SETTLE_ACTIONS] = {"succeed", "retry", "snooze", "park", "release", "dead", "cancel"};
+	static const char *const names[SETTLE_ACTIONS] = {"succeed", "retry",   "snooze", "park",
+							"wait",	   "release", "dead",	"cancel"};
 
 	(void)state;
 	for (unsigned int i = 0; i < SETTLE_ACTIONS; i++)

@@ -17,3 +17,18 @@ mark_start() {
 	echo $$ >"$LH_ALIVE/$LEASEHOLD_JOB_ID"
 	mark start
 }
+
+# mark_slot KEY MOST: this run is one of those that count for KEY. It looks, itself, how many of them live, having said first that it
+# does: of two that start together at least one sees both.
+mark_slot() {
+	echo $$ >"$LH_ALIVE/slot.$1.$$"
+	count=0
+	for other in "$LH_ALIVE/slot.$1."*; do
+		read -r _ name letter _ 2>/dev/null <"/proc/${other##*.}/stat" || continue
+		case $name$letter in
+		*Z | *X) ;;
+		*script.sh*) count=$((count + 1)) ;;
+		esac
+	done
+	[ "$count" -le "$2" ] || mark "over:$1:$count"
+}
