@@ -56,3 +56,9 @@ def site(binary, server):
     site = Site(server)
     yield site
     site.finish()
+
+
+@pytest.fixture(params=["exec", "stream"])
+def how(request):
+    """For tests of what holds whatever type a handler has: see Site.handlers."""
+    return request.param
