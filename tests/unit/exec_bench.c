@@ -143,7 +143,7 @@ static void bench_step(void *owner, struct step *step)
 		step_answer(step, b->step_why);
 		return;
 	}
-	step->out.link.next = &b->kept->out.link;
+	step->out.link.next = b->kept == NULL ? NULL : &b->kept->out.link;
 	b->kept = step;
 }
 

@@ -41,13 +41,14 @@ static void test_good_lines(void **state)
 		{"{" ID ",\"step\":\"\",\"data\":null}", STREAM_NO_OUTCOME, -1, "", -1, NULL, true, false, false},
 		{"{" ID ",\"outcome\":\"succeeded\"}", STREAM_SUCCEEDED, -1, "", -1, NULL, false, false, false},
 		{"{" ID ",\"outcome\":\"succeeded\",\"result\":0}", STREAM_SUCCEEDED, -1, "", -1, NULL, false, true, false},
-		{"{" ID ",\"outcome\":\"succeeded\",\"result\":null}", STREAM_SUCCEEDED, -1, "", -1, NULL, false, false, false},
+		{"{" ID ",\"outcome\":\"succeeded\",\"result\":null}", STREAM_SUCCEEDED, -1, "", -1, NULL, false, false,
+		 false},
 		{"{" ID ",\"outcome\":\"retry\"}", STREAM_RETRY, -1, "", -1, NULL, false, false, false},
-		{"{" ID ",\"outcome\":\"retry\",\"retry_after_ms\":0,\"error\":\"e\"}", STREAM_RETRY, 0, "e", -1, NULL, false, false,
-		 false},
+		{"{" ID ",\"outcome\":\"retry\",\"retry_after_ms\":0,\"error\":\"e\"}", STREAM_RETRY, 0, "e", -1, NULL, false,
+		 false, false},
 		{"{" ID ",\"outcome\":\"retry\",\"retry_after_ms\":2.9}", STREAM_RETRY, 2, "", -1, NULL, false, false, false},
-		{"{" ID ",\"outcome\":\"snooze\",\"snooze_ms\":31622400000}", STREAM_SNOOZE, 31622400000, "", -1, NULL, false, false,
-		 false},
+		{"{" ID ",\"outcome\":\"snooze\",\"snooze_ms\":31622400000}", STREAM_SNOOZE, 31622400000, "", -1, NULL, false,
+		 false, false},
 		{"{" ID ",\"outcome\":\"dead\",\"error\":\"\"}", STREAM_DEAD, -1, "", -1, NULL, false, false, false},
 		{"{" ID ",\"outcome\":\"cancelled\"}", STREAM_CANCELLED, -1, "", -1, NULL, false, false, false},
 		{"  {" ID "} \r", STREAM_NO_OUTCOME, -1, "", -1, NULL, false, false, false},
@@ -125,7 +126,8 @@ static void test_bad_lines(void **state)
 
 static void test_hello(void **state)
 {
-	static const char one[] = "{\"hello\":{\"protocol\":1}}", two[] = "{\"hello\":{\"client\":\"x 1\",\"protocol\":2,\"more\":[]}}";
+	static const char one[] = "{\"hello\":{\"protocol\":1}}";
+	static const char two[] = "{\"hello\":{\"client\":\"x 1\",\"protocol\":2,\"more\":[]}}";
 	static const char three[] = "{\"hello\":{\"protocol\":1,\"client\":5}}";
 	char why[JSON_READ_WHY_SIZE];
 	struct stream_message m;
@@ -224,7 +226,8 @@ static void test_lines_for_handlers(void **state)
 	expect_line(&out, stream_write_job(&out, &job, 10, 300000),
 		    "{\"job\":{\"id\":17,\"claim_no\":4294967295,\"kind\":\"mail.send\",\"queue\":\"default\",\"attempt\":1,"
 		    "\"max_attempts\":10,\"lease_id\":\"123e4567-e89b-42d3-a456-426614174000\",\"lease_ms\":60000,"
-		    "\"timeout_ms\":300000,\"traceparent\":\"00-1-2-01\",\"payload\":\"{\\\"to\\\":\\\"a\xc3\xa9\\\"}\\n\\u0000\x7f\","
+		    "\"timeout_ms\":300000,\"traceparent\":\"00-1-2-01\","
+		    "\"payload\":\"{\\\"to\\\":\\\"a\xc3\xa9\\\"}\\n\\u0000\x7f\","
 		    "\"steps\":{\"z\":{\"n\":1}}}}\n");
 	/* The column takes no other, but what if: */
 	payload[8] = '\xff';
@@ -246,9 +249,10 @@ static void test_lines_for_handlers(void **state)
 /* Bytes of the sort that a protocol is made of, in every order that comes up. */
 static void test_noise(void **state)
 {
-	static const char *const pieces[] = {"{",   "}",         "\"id\":17", "\"claim_no\":3", ",",    "\"outcome\":", "\"dead\"",
-					     "[",   "]",         "\"step\":", "\"a\"",          "null", "1e999",         "\"\\ud800\"",
-					     "\"", "\"hello\":", "\xc3",      "\"error\":",     "0"};
+	static const char *const pieces[] = {
+		"{",     "}",   "\"id\":17", "\"claim_no\":3", ",",     "\"outcome\":", "\"dead\"",  "[", "]", "\"step\":",
+		"\"a\"", "null", "1e999",    "\"\\ud800\"",   "\"",    "\"hello\":",   "\xc3",      "0",  "\"error\":",
+	};
 	uint64_t seed = 42;
 	int good = 0;
 
