@@ -168,6 +168,7 @@ static void claimer_hand_over(struct claimer *c)
 {
 	size_t n = 0;
 
+	qsort(c->taken, c->ours, sizeof(*c->taken), claimer_job_by_id); /* those with a slot came last */
 	for (size_t i = 0; i < c->row_count && n < c->ours; i++) {
 		struct job *const *found = bsearch(&c->rows[i].id, c->taken, c->ours, sizeof(*c->taken), claimer_find);
 

@@ -167,4 +167,4 @@ def test_a_crowd_of_waiters_costs_nothing(site):
     assert promoted <= done + 12, (promoted, done)
     a.terminate()
     for table in ("jobs", "test_audit"):  # of which the checker could make nothing, without the triggers
-        site.database.sql(f"TRUNCATE TABLE {table}")
+        site.database.sql(f"SET STATEMENT foreign_key_checks=0 FOR TRUNCATE TABLE {table}" if site.server.is_mariadb else f"DELETE FROM {table}")
