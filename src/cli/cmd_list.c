@@ -26,10 +26,10 @@ static const struct table_column list_columns[] = {
 	{.title = "PRIO", .source = "priority", .right = true},
 	{.title = "ATTEMPT", .source = "attempt", .right = true},
 	{.title = "RUN AT", .source = "run_at"},
-	{.title = "SLOT OF", .source = "slot_wait"},
-	{.title = "WORKER", .source = "locked_by"},
-	{.title = "PROGRESS", .source = "progress", .right = true},
-	{.title = "NOTE", .source = "progress_note", .cut = true},
+	{.title = "SLOT OF", .source = "slot_wait", .optional = true},
+	{.title = "WORKER", .source = "locked_by", .optional = true},
+	{.title = "PROGRESS", .source = "progress", .right = true, .optional = true},
+	{.title = "NOTE", .source = "progress_note", .cut = true, .optional = true},
 	{.title = "ERROR", .source = "last_error", .cut = true},
 };
 
@@ -113,7 +113,7 @@ const struct cli_command cmd_list = {
 	.summary = "Show jobs, the newest first",
 	.options = list_options,
 	.notes = "Payloads and results are not shown: 'leasehold show ID' has them. Times are UTC. Without --json, and not on "
-		 "a terminal, cells are separated by TABs.",
+		 "a terminal, cells are separated by TABs; on one, columns in which there is nothing are left out.",
 	.json = true,
 	.run = list_run,
 };

@@ -52,6 +52,7 @@ static void table_close(struct table *t, size_t start)
 	width = table_characters(t->text.data + start);
 	if (width > t->width[column])
 		t->width[column] = width;
+	t->filled[column] = t->filled[column] || strcmp(t->text.data + start, "-") != 0;
 	t->cells++;
 }
 
@@ -115,15 +116,21 @@ static const char *table_colour(const char *value)
 	return NULL;
 }
 
+/* Whether a person has no use for the column. Programs find the same columns always. */
+static bool table_hides(const struct table *t, size_t column)
+{
+	return t->columns[column].optional && !t->filled[column] && output_is_terminal();
+}
+
 /* Makes columns that may be cut so narrow that a line fits the terminal, where they can. */
 static void table_narrow(struct table *t)
 {
 	size_t total = 0, room = output_width();
 
 	for (size_t i = 0; i < t->count; i++)
-		total += t->width[i] + (i > 0 ? TABLE_GAP : 0);
+		total += table_hides(t, i) ? 0 : t->width[i] + (i > 0 ? TABLE_GAP : 0);
 	for (size_t i = t->count; i-- > 0 && room > 0 && total > room;) {
-		size_t spare = t->columns[i].cut && t->width[i] > TABLE_CUT_MIN ? t->width[i] - TABLE_CUT_MIN : 0,
+		size_t spare = t->columns[i].cut && !table_hides(t, i) && t->width[i] > TABLE_CUT_MIN ? t->width[i] - TABLE_CUT_MIN : 0,
 		       give = spare < total - room ? spare : total - room;
 
 		t->width[i] -= give;
@@ -163,6 +170,8 @@ static void table_print_padded(const struct table *t, size_t column, const char 
 
 static void table_print_cell(const struct table *t, size_t column, const char *text, const char *colour)
 {
+	if (table_hides(t, column))
+		return;
 	if (output_is_terminal())
 		table_print_padded(t, column, text, colour);
 	else

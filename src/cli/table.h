@@ -19,6 +19,7 @@ struct table_column {
 	bool right;         /* aligned to the right: numbers */
 	bool cut;           /* gives way when the terminal is too narrow: the last such column first */
 	bool state;         /* coloured by its value */
+	bool optional;      /* a terminal does not show it when all of its cells are empty; not the first or last column */
 };
 
 struct table {
@@ -26,6 +27,7 @@ struct table {
 	size_t count, cells;
 	struct buf text; /* the cells, each with its NUL */
 	size_t width[TABLE_COLUMNS_MAX];
+	bool filled[TABLE_COLUMNS_MAX]; /* a cell of it is not empty */
 };
 
 void table_init(struct table *t, const struct table_column *columns, size_t count);

@@ -323,6 +323,7 @@ def test_terminal_and_pipe(site):
     assert "\x1b" not in plain and "…" in plain and max(map(len, plain.splitlines())) <= 100
     piped = site.cli("list").stdout
     assert "\x1b" not in piped and "…" not in piped and "\t" in piped and "long " * 30 in piped
+    assert "SLOT OF" in piped and "SLOT OF" not in plain  # there is nothing in it
     site.database.sql("UPDATE jobs SET state='succeeded' WHERE id=%s", id)
 
 
