@@ -77,6 +77,7 @@ struct lh_job {
 	size_t payload_len;
 
 	/* The rest is not for handlers. */
+	char *owned[5]; /* the texts above */
 	struct lh_pipes *pipes;
 	struct lh_step *steps;
 	char reason[16]; /* why it is to end early; empty if it is not */
@@ -813,11 +814,11 @@ static inline void lh_read_job(struct lh_job *job, struct lh_pipes *pipes, const
 	job->max_attempts = (unsigned int)lh_number(lh_find(object, "max_attempts"));
 	job->lease_ms = lh_number(lh_find(object, "lease_ms"));
 	job->timeout_ms = lh_number(lh_find(object, "timeout_ms"));
-	job->kind = lh_unquote(lh_find(object, "kind"), NULL);
-	job->queue = lh_unquote(lh_find(object, "queue"), NULL);
-	job->lease_id = lh_unquote(lh_find(object, "lease_id"), NULL);
-	job->traceparent = lh_unquote(lh_find(object, "traceparent"), NULL);
-	job->payload = lh_unquote(lh_find(object, "payload"), &job->payload_len);
+	job->kind = job->owned[0] = lh_unquote(lh_find(object, "kind"), NULL);
+	job->queue = job->owned[1] = lh_unquote(lh_find(object, "queue"), NULL);
+	job->lease_id = job->owned[2] = lh_unquote(lh_find(object, "lease_id"), NULL);
+	job->traceparent = job->owned[3] = lh_unquote(lh_find(object, "traceparent"), NULL);
+	job->payload = job->owned[4] = lh_unquote(lh_find(object, "payload"), &job->payload_len);
 	if (!job->kind || !job->payload)
 		lh_quit("this is no job: ", object);
 	while (steps && *steps && lh_next(&steps, &step))
@@ -826,10 +827,8 @@ static inline void lh_read_job(struct lh_job *job, struct lh_pipes *pipes, const
 
 static inline void lh_free_job(struct lh_job *job)
 {
-	const char *texts[] = {job->kind, job->queue, job->lease_id, job->traceparent, job->payload};
-
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-		free((void *)texts[i]);
+	for (size_t i = 0; i < sizeof(job->owned) / sizeof(job->owned[0]); i++)
+		free(job->owned[i]);
 	for (struct lh_step *step = job->steps, *next; step; step = next) {
 		next = step->next;
 		free(step->data);

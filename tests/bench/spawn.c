@@ -5,8 +5,9 @@
  *
  * No database: the handler's own path is measured, from the pipes to the reaped group. Both are run in turn; the median of the
  * ratios is printed. */
+#include "bench.h"
+
 #include "base/clock.h"
-#include "base/parse.h"
 #include "handler/handler.h"
 #include "runner/runner.h"
 
@@ -30,12 +31,6 @@ struct spawn {
 	atomic_ullong taken, failed;
 };
 
-static _Noreturn void spawn_die(const char *what)
-{
-	fprintf(stderr, "spawn: %s\n", what);
-	exit(1);
-}
-
 static double spawn_rate(uint64_t runs, int64_t began_us)
 {
 	return (double)runs * 1e6 / (double)(clock_boot_us() - began_us);
@@ -51,7 +46,7 @@ static double spawn_bare(uint64_t runs)
 
 	for (uint64_t i = 0; i < runs; i++)
 		if (posix_spawn(&pid, SPAWN_PROGRAM, NULL, NULL, argv, env) != 0 || waitpid(pid, &status, 0) != pid || status != 0)
-			spawn_die("the bare loop failed");
+			bench_die("spawn", "the bare loop failed");
 	return spawn_rate(runs, began);
 }
 
@@ -71,7 +66,7 @@ static void *spawn_main(void *arg)
 					     .hooks = { .start = spawn_start } };
 
 	if (job == NULL)
-		spawn_die("no memory");
+		bench_die("spawn", "no memory");
 	job->id = 1;
 	job->payload = strdup("{}");
 	job->payload_len = 2;
@@ -98,25 +93,8 @@ static double spawn_handler(struct spawn *s)
 	for (uint64_t i = 0; i < s->threads; i++)
 		pthread_join(threads[i], NULL);
 	if (atomic_load(&s->failed) != 0)
-		spawn_die("a run through the handler failed");
+		bench_die("spawn", "a run through the handler failed");
 	return spawn_rate(s->runs, began);
-}
-
-static int spawn_compare(const void *a, const void *b)
-{
-	const double *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
-static uint64_t spawn_arg(int argc, char **argv, int at, uint64_t max, uint64_t fallback)
-{
-	struct fault f;
-	uint64_t value = fallback;
-
-	if (argc > at && parse_u64(argv[at], 1, max, &value, &f) != LH_OK)
-		spawn_die(f.text);
-	return value;
 }
 
 int main(int argc, char **argv)
@@ -129,19 +107,19 @@ int main(int argc, char **argv)
 					.max_result = 65536,
 					.max_stderr_tail = 8192,
 					.limits = { -1, -1, -1, -1, -1, -1 } } };
-	double ratios[99];
+	double ratios[BENCH_ROUNDS_MAX];
 	uint64_t rounds;
 	struct fault f;
 
 	if (argc == 2 && strcmp(argv[1], RUNNER_ARGUMENT) == 0)
 		return runner_main(RUNNER_SOCKET_FD);
-	rounds = spawn_arg(argc, argv, 1, 99, 5);
-	s.runs = spawn_arg(argc, argv, 2, 1000000, 3000);
-	s.threads = spawn_arg(argc, argv, 3, SPAWN_MAX_THREADS, 4);
+	rounds = bench_number(argc, argv, 1, 1, BENCH_ROUNDS_MAX, 5);
+	s.runs = bench_number(argc, argv, 2, 1, 1000000, 3000);
+	s.threads = bench_number(argc, argv, 3, 1, SPAWN_MAX_THREADS, 4);
 	signal(SIGPIPE, SIG_IGN);
 	s.runner = runner_link_new(NULL);
 	if (s.runner == NULL || runner_link_start(s.runner, &f) != LH_OK)
-		spawn_die("the runner could not be started");
+		bench_die("spawn", "the runner could not be started");
 	for (uint64_t i = 0; i < rounds; i++) {
 		double bare = spawn_bare(s.runs), ours = spawn_handler(&s);
 
@@ -150,8 +128,7 @@ int main(int argc, char **argv)
 		       (unsigned long long)i + 1, bare, (unsigned long long)s.threads, ours, ratios[i]);
 		fflush(stdout);
 	}
-	qsort(ratios, rounds, sizeof(*ratios), spawn_compare);
-	printf("median ratio %.2f (of %llu rounds)\n", ratios[rounds / 2], (unsigned long long)rounds);
+	printf("median ratio %.2f (of %llu rounds)\n", bench_median(ratios, rounds), (unsigned long long)rounds);
 	runner_link_free(s.runner);
 	return 0;
 }

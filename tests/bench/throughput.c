@@ -3,23 +3,28 @@
  *
  * The ceiling: two connections, each over its own known range of ids: for 100 ids at a time, one UPDATE from ready to running
  * with all that a claim writes, then one UPDATE to succeeded that carries id and lease. No selection, no register, no hand-over.
- * Both are run in turn on the same server and table, and the median of the ratios is printed.
+ * Both are run in turn on the same server and table, and the median of the ratios is printed. With CHILD, a program that speaks
+ * the stream protocol, it is instead the rate of an instance with that handler as a ratio to the rate with the handler that does
+ * nothing.
  *
- * usage: throughput [jobs [rounds [threads [prefetch [batch]]]]]
+ * usage: throughput [jobs [rounds [threads [prefetch [batch [CHILD]]]]]]
  *
  * The server is the one at LEASEHOLD_TEST_SOCKET (LEASEHOLD_TEST_USER, LEASEHOLD_TEST_PASSWORD), with the migrations applied to
  * the database LEASEHOLD_TEST_DATABASE. */
+#include "bench.h"
+
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/parse.h"
 #include "base/random.h"
 #include "db/db.h"
 #include "store/claim_store.h"
 #include "store/settle_store.h"
+#include "runner/runner.h"
 #include "worker/lifecycle.h"
 
 #include <malloc.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,22 +35,17 @@
 #define INSERT_ROWS 1000
 
 struct bench {
-	struct settings *settings;
+	struct settings *settings, *stream; /* stream: NULL without a child */
+	struct runner_link *runner;
 	struct db *db;
 	uint64_t jobs, rounds;
 	uint64_t first_id;
 };
 
-static _Noreturn void bench_die(const char *what, const struct fault *f)
-{
-	fprintf(stderr, "throughput: %s: %s\n", what, f->text);
-	exit(1);
-}
-
 static void bench_must(enum db_class c, const char *what, const struct fault *f)
 {
 	if (c != DB_OK)
-		bench_die(what, f);
+		bench_die(what, f->text);
 }
 
 static char *bench_env(const char *name, const char *fallback)
@@ -55,17 +55,8 @@ static char *bench_env(const char *name, const char *fallback)
 	return strdup(value != NULL ? value : fallback);
 }
 
-static uint64_t bench_arg(int argc, char **argv, int at, uint64_t fallback)
-{
-	struct fault f;
-	uint64_t value = fallback;
-
-	if (argc > at && parse_u64(argv[at], 0, 10000000, &value, &f) != LH_OK)
-		bench_die("arguments", &f);
-	return value;
-}
-
-static struct settings *bench_settings(uint64_t threads, uint64_t prefetch, uint64_t batch)
+/* child: NULL for the handler that does nothing. */
+static struct settings *bench_settings(uint64_t threads, uint64_t prefetch, uint64_t batch, const char *child)
 {
 	struct settings *s = settings_new();
 
@@ -85,7 +76,13 @@ static struct settings *bench_settings(uint64_t threads, uint64_t prefetch, uint
 	s->pools[0].queues[0] = strdup("default");
 	s->handlers = calloc(1, sizeof(*s->handlers));
 	s->handler_count = 1;
-	s->handlers[0] = (struct handler_settings){ .kind = strdup("noop"), .type = HANDLER_NOOP, .kill_grace_ms = 5000 };
+	s->handlers[0] = (struct handler_settings){ .kind = strdup("noop"), .type = HANDLER_NOOP, .kill_grace_ms = 5000,
+						    .start_timeout_ms = 10000, .limits = { -1, -1, -1, -1, -1, -1 } };
+	if (child != NULL) {
+		s->handlers[0].type = HANDLER_STREAM;
+		s->handlers[0].command = calloc(2, sizeof(char *));
+		s->handlers[0].command[0] = strdup(child);
+	}
 	s->recovery = (struct recovery_settings){ .interval_ms = 5000, .max_orphans = 5, .promote_ms = 500 };
 	return s;
 }
@@ -184,13 +181,13 @@ static double bench_ceiling(struct bench *b)
 		pthread_join(threads[i], NULL);
 	took = clock_boot_us() - began;
 	if (bench_left(b) != 0)
-		bench_die("ceiling", &(struct fault){ .text = "not every job succeeded" });
+		bench_die("ceiling", "not every job succeeded");
 	return (double)b->jobs * 1e6 / (double)took;
 }
 
 /* From the first claim to the last commit; the instance's own counter tells when all are settled, so that nothing is asked of
  * the server meanwhile. */
-static double bench_instance(struct bench *b)
+static double bench_instance(struct bench *b, struct settings *settings)
 {
 	struct instance *in;
 	struct fault f;
@@ -199,12 +196,12 @@ static double bench_instance(struct bench *b)
 
 	bench_fill(b);
 	gate_init(&rest);
-	in = lifecycle_new(b->settings, NULL, &f);
+	in = lifecycle_new(settings, b->runner, &f);
 	if (in == NULL)
-		bench_die("instance", &f);
+		bench_die("instance", f.text);
 	began = clock_boot_us();
 	if (lifecycle_start(in, &f) != LH_OK)
-		bench_die("instance", &f);
+		bench_die("instance", f.text);
 	while (atomic_load(&in->count.succeeded) < b->jobs)
 		gate_wait(&rest, 2);
 	took = clock_boot_us() - began;
@@ -212,21 +209,8 @@ static double bench_instance(struct bench *b)
 	lifecycle_free(in);
 	gate_destroy(&rest);
 	if (bench_left(b) != 0)
-		bench_die("instance", &(struct fault){ .text = "not every job succeeded" });
+		bench_die("instance", "not every job succeeded");
 	return (double)b->jobs * 1e6 / (double)took;
-}
-
-static int bench_compare(const void *a, const void *b)
-{
-	const double *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
-static double bench_median(double *values, size_t n)
-{
-	qsort(values, n, sizeof(*values), bench_compare);
-	return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
 static long bench_peak_kb(void)
@@ -243,39 +227,67 @@ static long bench_peak_kb(void)
 	return kb;
 }
 
-int main(int argc, char **argv)
+static void bench_runner(struct bench *b)
 {
-	struct bench b = { .jobs = bench_arg(argc, argv, 1, 40000), .rounds = bench_arg(argc, argv, 2, 5) };
-	uint64_t threads = bench_arg(argc, argv, 3, 64), prefetch = bench_arg(argc, argv, 4, 1000),
-		 batch = bench_arg(argc, argv, 5, 200);
-	double ceilings[100], ours[100], ratios[100];
+	struct fault f;
+
+	b->runner = runner_link_new(NULL);
+	if (b->runner == NULL || runner_link_start(b->runner, &f) != LH_OK)
+		bench_die("runner", "it could not be started");
+}
+
+static void bench_rounds(struct bench *b, uint64_t rounds)
+{
+	double ratios[BENCH_ROUNDS_MAX];
+
+	for (uint64_t i = 0; i < rounds; i++) {
+		double base = b->stream == NULL ? bench_ceiling(b) : bench_instance(b, b->settings);
+		double ours = bench_instance(b, b->stream == NULL ? b->settings : b->stream);
+
+		ratios[i] = ours / base;
+		printf("round %llu: %s %.0f jobs/s, %s %.0f jobs/s, ratio %.2f\n", (unsigned long long)i + 1,
+		       b->stream == NULL ? "ceiling" : "no-op handler", base, b->stream == NULL ? "instance" : "stream handler", ours,
+		       ratios[i]);
+		fflush(stdout);
+	}
+	printf("median ratio %.2f (of %llu rounds); peak resident memory of this process %ld KiB\n", bench_median(ratios, rounds),
+	       (unsigned long long)rounds, bench_peak_kb());
+}
+
+static void bench_run(int argc, char **argv)
+{
+	struct bench b = { .jobs = bench_number(argc, argv, 1, 1, 10000000, 40000) };
+	uint64_t rounds = bench_number(argc, argv, 2, 1, BENCH_ROUNDS_MAX, 5), threads = bench_number(argc, argv, 3, 1, 1024, 64),
+		 prefetch = bench_number(argc, argv, 4, 0, 10000, 1000), batch = bench_number(argc, argv, 5, 1, 1000, 200);
 	struct db_options options;
 	struct fault f;
 
-	if (b.rounds < 1 || b.rounds > 100)
-		b.rounds = 5;
 	mallopt(M_ARENA_MAX, 2); /* as supervisor_run does */
+	signal(SIGPIPE, SIG_IGN);
+	if (argc > 6)
+		bench_runner(&b); /* before the database library, as in the daemon */
 	if (db_library_init(&f) != LH_OK)
-		bench_die("library", &f);
+		bench_die("library", f.text);
 	log_setup(LOG_LEVEL_WARN, LOG_FORMAT_TEXT, 2);
-	b.settings = bench_settings(threads, prefetch, batch);
+	b.settings = bench_settings(threads, prefetch, batch, NULL);
+	b.stream = argc > 6 ? bench_settings(threads, prefetch, batch, argv[6]) : NULL;
 	options = (struct db_options){ .database = &b.settings->database, .timeout_ms = 60000, .lock_wait_s = 1 };
 	b.db = db_new(&options);
 	bench_must(db_open(b.db, &f), "connect", &f);
 	printf("%s; %llu jobs a round, %llu threads, prefetch %llu, claims of up to %llu\n", db_version_text(b.db),
 	       (unsigned long long)b.jobs, (unsigned long long)threads, (unsigned long long)prefetch, (unsigned long long)batch);
-	for (uint64_t i = 0; i < b.rounds; i++) {
-		ceilings[i] = bench_ceiling(&b);
-		ours[i] = bench_instance(&b);
-		ratios[i] = ours[i] / ceilings[i];
-		printf("round %llu: ceiling %.0f jobs/s, instance %.0f jobs/s, ratio %.2f\n", (unsigned long long)i + 1,
-		       ceilings[i], ours[i], ratios[i]);
-		fflush(stdout);
-	}
-	printf("median ratio %.2f (of %llu rounds); peak resident memory of this process %ld KiB\n", bench_median(ratios, b.rounds),
-	       (unsigned long long)b.rounds, bench_peak_kb());
+	bench_rounds(&b, rounds);
 	db_free(b.db);
+	settings_unref(b.stream);
 	settings_unref(b.settings);
 	db_library_end();
+	runner_link_free(b.runner);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 2 && strcmp(argv[1], RUNNER_ARGUMENT) == 0)
+		return runner_main(RUNNER_SOCKET_FD);
+	bench_run(argc, argv);
 	return 0;
 }
