@@ -241,13 +241,13 @@ static void bench_rounds(struct bench *b, uint64_t rounds)
 	double ratios[BENCH_ROUNDS_MAX];
 
 	for (uint64_t i = 0; i < rounds; i++) {
-		double base = b->stream == NULL ? bench_ceiling(b) : bench_instance(b, b->settings);
-		double ours = bench_instance(b, b->stream == NULL ? b->settings : b->stream);
+		bool stream = b->stream != NULL;
+		double base = stream ? bench_instance(b, b->settings) : bench_ceiling(b);
+		double ours = bench_instance(b, stream ? b->stream : b->settings);
 
 		ratios[i] = ours / base;
 		printf("round %llu: %s %.0f jobs/s, %s %.0f jobs/s, ratio %.2f\n", (unsigned long long)i + 1,
-		       b->stream == NULL ? "ceiling" : "no-op handler", base, b->stream == NULL ? "instance" : "stream handler", ours,
-		       ratios[i]);
+		       stream ? "no-op handler" : "ceiling", base, stream ? "stream handler" : "instance", ours, ratios[i]);
 		fflush(stdout);
 	}
 	printf("median ratio %.2f (of %llu rounds); peak resident memory of this process %ld KiB\n", bench_median(ratios, rounds),
