@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define JSON_READ_DEPTH_MAX 100 /* the parser recurses, and a worker's stack is small */
+#define JSON_READ_DEPTH_MAX 100
 
 static bool json_read_blank(const char *bytes, size_t len)
 {
@@ -19,8 +19,8 @@ static bool json_read_blank(const char *bytes, size_t len)
 	return i == len;
 }
 
-/* True when brackets are nested no deeper than we can take. Brackets inside strings do not count. */
-static bool json_read_shallow(const char *bytes, size_t len)
+/* Brackets inside strings do not count. */
+bool json_read_is_shallow(const char *bytes, size_t len)
 {
 	unsigned int depth = 0;
 	bool quoted = false;
@@ -46,7 +46,7 @@ json_t *json_read_object(const char *bytes, size_t len, char why[JSON_READ_WHY_S
 	why[0] = '\0';
 	if (json_read_blank(bytes, len))
 		return NULL;
-	if (!json_read_shallow(bytes, len)) {
+	if (!json_read_is_shallow(bytes, len)) {
 		snprintf(why, JSON_READ_WHY_SIZE, "it is nested more than %d deep", JSON_READ_DEPTH_MAX);
 		return NULL;
 	}

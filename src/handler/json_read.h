@@ -15,6 +15,9 @@
 #define JSON_READ_DELAY_MAX_MS (366LL * 24 * 3600 * 1000)
 #define JSON_READ_WHY_SIZE 256
 
+/* Nested no deeper than the parser, which recurses, and a worker's small stack can take. */
+bool json_read_is_shallow(const char *bytes, size_t len);
+
 /* One line as an object, the caller's to json_decref; NULL, and why it is none. Blank: NULL, and why is "". */
 json_t *json_read_object(const char *bytes, size_t len, char why[JSON_READ_WHY_SIZE]);
 

@@ -43,20 +43,31 @@ static char *stderr_log_subject(const struct stderr_log *log, char *out, size_t 
 	return out;
 }
 
+/* What a process says while it has no job is not about the one that its worker has in hand. */
+static void LH_PRINTF(2, 3) stderr_log_write(const struct stderr_log *log, const char *fmt, ...)
+{
+	const struct log_context *before = log->job == NULL ? log_about(NULL) : NULL;
+	char text[STDERR_LOG_LINE_MAX + 64], subject[STDERR_LOG_SUBJECT];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	log_info("handler", "%s stderr: %s", stderr_log_subject(log, subject, sizeof(subject)), text);
+	if (log->job == NULL)
+		log_about(before);
+}
+
 static void stderr_log_tell(struct stderr_log *log)
 {
-	char subject[STDERR_LOG_SUBJECT];
-
 	if (log->left_out > 0)
-		log_info("handler", "%s stderr: %" PRIu64 " lines were left out here",
-			 stderr_log_subject(log, subject, sizeof(subject)), log->left_out);
+		stderr_log_write(log, "%" PRIu64 " lines were left out here", log->left_out);
 	log->left_out = 0;
 }
 
 static void stderr_log_line(struct stderr_log *log)
 {
 	size_t len = log->cut ? utf8_cut(log->line, log->len) : log->len;
-	char subject[STDERR_LOG_SUBJECT];
 
 	if (!stderr_log_allowed(log)) {
 		log->left_out++;
@@ -68,8 +79,7 @@ static void stderr_log_line(struct stderr_log *log)
 		if (log->line[i] == '\0')
 			log->line[i] = ' ';
 	}
-	log_info("handler", "%s stderr: %.*s%s", stderr_log_subject(log, subject, sizeof(subject)), (int)len, log->line,
-		 log->cut ? " [cut]" : "");
+	stderr_log_write(log, "%.*s%s", (int)len, log->line, log->cut ? " [cut]" : "");
 }
 
 static void stderr_log_gather(struct stderr_log *log, const char *bytes, size_t len)

@@ -57,9 +57,11 @@ json_t *steps_saved(const struct job *job)
 
 	for (size_t i = 0; object != NULL && i < job->step_count; i++) {
 		const struct job_step *step = &job->steps[i];
-		json_t *data = json_loadb(step->data, step->data_len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+		json_t *data = NULL;
 
 		/* Somebody else may have written the row: what is no JSON counts as saved, without data. */
+		if (json_read_is_shallow(step->data, step->data_len))
+			data = json_loadb(step->data, step->data_len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
 		if (json_object_set_new(object, step->name, data != NULL ? data : json_null()) != 0) {
 			json_decref(object);
 			object = NULL;

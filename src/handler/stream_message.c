@@ -175,11 +175,11 @@ static bool stream_message_write(struct buf *out, const char *name, json_t *valu
 	return good && buf_ok(out);
 }
 
-bool stream_write_hello(struct buf *out, const char *kind)
+bool stream_write_hello(struct buf *out, const char *kind, size_t max_line)
 {
 	return stream_message_write(out, "hello",
-				    json_pack("{s:i, s:s, s:s}", "protocol", STREAM_PROTOCOL, "leasehold", PACKAGE_VERSION, "kind",
-					      kind));
+				    json_pack("{s:i, s:s, s:s, s:I}", "protocol", STREAM_PROTOCOL, "leasehold", PACKAGE_VERSION,
+					      "kind", kind, "max_line", (json_int_t)max_line));
 }
 
 /* The payload's text; what is not UTF-8 in it, though the column is, stands as U+FFFD. */

@@ -52,7 +52,7 @@ void stream_message_free(struct stream_message *m);
 bool stream_message_is_for(const struct stream_message *m, const struct job *job);
 
 /* Lines for a handler, with their ends, appended to out; false without memory, or when out is not large enough. */
-bool stream_write_hello(struct buf *out, const char *kind);
+bool stream_write_hello(struct buf *out, const char *kind, size_t max_line);
 bool stream_write_job(struct buf *out, const struct job *job, unsigned int max_attempts, int64_t timeout_ms);
 bool stream_write_step(struct buf *out, const struct job *job, const char *name, const char *why);
 bool stream_write_cancel(struct buf *out, const struct job *job, enum end_reason reason);

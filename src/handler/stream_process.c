@@ -160,7 +160,7 @@ static bool stream_process_say_hello(struct stream_process *s)
 	bool said;
 
 	buf_init(&line, STREAM_PROCESS_LINE_LEAST);
-	said = stream_write_hello(&line, s->handler->kind) && stream_process_send(s, &line);
+	said = stream_write_hello(&line, s->handler->kind, s->lines.line.limit) && stream_process_send(s, &line);
 	buf_free(&line);
 	return said;
 }
@@ -239,7 +239,10 @@ const char *stream_process_fault(const struct stream_process *s, char *out, size
 
 	if (s->spoiled)
 		return s->why;
-	if (!s->process.over || s->dying || (s->jobs > 0 && facts->end == RUN_EXITED && facts->exited && facts->exit_code == 0))
+	/* On its way out, or we have ended it. */
+	if (!s->process.over || s->dying || facts->reason != END_NONE)
+		return NULL;
+	if (s->jobs > 0 && facts->end == RUN_EXITED && facts->exited && facts->exit_code == 0)
 		return NULL;
 	/* Not its fault, and told by whoever watches the runner. */
 	return facts->end == RUN_RUNNER_LOST ? NULL : stream_process_how(s, out, size);
@@ -313,17 +316,14 @@ void stream_process_end(struct stream_process *s)
 const char *stream_process_how(const struct stream_process *s, char *out, size_t size)
 {
 	const struct run_facts *facts = &s->process.facts;
-	char buffer[32], text[128];
+	char text[128];
 
 	if (facts->end == RUN_RUNNER_LOST)
 		snprintf(out, size, "the runner process died");
 	else if (facts->end != RUN_EXITED)
 		snprintf(out, size, "%s: %s", facts->exec_stage != NULL ? facts->exec_stage : "runner",
 			 strerror_r(facts->exec_errno, text, sizeof(text)));
-	else if (facts->exited)
-		snprintf(out, size, "exit status %d", facts->exit_code);
 	else
-		snprintf(out, size, "killed by %s%s", outcome_signal_name(facts->signal, buffer, sizeof(buffer)),
-			 facts->core_dumped ? " (core dumped)" : "");
+		outcome_describe_end(facts, out, size);
 	return out;
 }

@@ -106,6 +106,17 @@ static const char *outcome_oom(enum run_oom oom)
 	}
 }
 
+void outcome_describe_end(const struct run_facts *facts, char *text, size_t size)
+{
+	char buffer[32];
+
+	if (facts->exited)
+		snprintf(text, size, "exit status %d%s", facts->exit_code, outcome_oom(facts->oom));
+	else
+		snprintf(text, size, "killed by %s%s%s", outcome_signal_name(facts->signal, buffer, sizeof(buffer)),
+			 facts->core_dumped ? " (core dumped)" : "", outcome_oom(facts->oom));
+}
+
 /* A warm handler that did not simply succeed: its own words, or ours for what it did. */
 static void outcome_describe_answer(const struct run_facts *facts, char *text, size_t size)
 {
@@ -124,7 +135,7 @@ static void outcome_describe_answer(const struct run_facts *facts, char *text, s
 /* How the run ended, in words. */
 static void outcome_describe(const struct run_facts *facts, char *text, size_t size)
 {
-	char buffer[32], reason[128];
+	char reason[128];
 
 	if (facts->end == RUN_RUNNER_LOST)
 		snprintf(text, size, "the runner process died, and the handler with it");
@@ -133,11 +144,8 @@ static void outcome_describe(const struct run_facts *facts, char *text, size_t s
 			 strerror_r(facts->exec_errno, reason, sizeof(reason)));
 	else if (facts->end == RUN_ANSWERED || facts->end == RUN_BROKEN)
 		outcome_describe_answer(facts, text, size);
-	else if (facts->exited)
-		snprintf(text, size, "exit status %d%s", facts->exit_code, outcome_oom(facts->oom));
 	else
-		snprintf(text, size, "killed by %s%s%s", outcome_signal_name(facts->signal, buffer, sizeof(buffer)),
-			 facts->core_dumped ? " (core dumped)" : "", outcome_oom(facts->oom));
+		outcome_describe_end(facts, text, size);
 }
 
 static bool outcome_is_clean(const struct run_facts *facts)

@@ -7,6 +7,7 @@
 #define LEASEHOLD_MODEL_OUTCOME_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum outcome_kind {
@@ -81,6 +82,9 @@ struct outcome {
  * run the job again while its group may still be alive (group_gone is false) is LEASE_LOST instead: the holder stops renewing,
  * and the lease lapses. */
 void outcome_decide(const struct run_facts *facts, struct outcome *out);
+
+/* "exit status 3", "killed by SIGSEGV (core dumped)": how the process of a RUN_EXITED ended. */
+void outcome_describe_end(const struct run_facts *facts, char *text, size_t size);
 
 /* "SIGSEGV" for 11; "signal 99" into the caller's buffer otherwise. Returns text valid as long as buffer. */
 const char *outcome_signal_name(int signal, char *buffer, unsigned int size);

@@ -197,7 +197,8 @@ size_t lifecycle_busy(struct instance *in)
 
 bool lifecycle_is_quiet(struct instance *in)
 {
-	return lifecycle_busy(in) == 0 && stream_set_count(in->streams) == 0;
+	return lifecycle_busy(in) == 0 &&
+	       (atomic_load(&in->mode) == INSTANCE_STOPPING || stream_set_count(in->streams) == 0);
 }
 
 /* The order of the end: claimers, then the workers with what the claimers still handed over, then the outcomes, and only then

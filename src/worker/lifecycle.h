@@ -23,7 +23,9 @@ void lifecycle_free(struct instance *in); /* NULL is allowed; must not be runnin
 void lifecycle_begin_drain(struct instance *in);
 void lifecycle_end_handlers(struct instance *in, int64_t grace_ms);
 size_t lifecycle_busy(struct instance *in);
-bool lifecycle_is_quiet(struct instance *in); /* no worker has a job, and no warm process is left */
+/* No worker has a job, and no warm process is left, which lifecycle_end_handlers makes nobody wait for: finish does, for a
+ * bounded time. */
+bool lifecycle_is_quiet(struct instance *in);
 bool lifecycle_finish(struct instance *in);
 
 /* All of them: handlers get shutdown_ms to finish, then grace_ms as above. */

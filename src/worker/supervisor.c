@@ -51,10 +51,11 @@ static void supervisor_status(struct supervisor *s)
 	int64_t now_ms = clock_mono_ms();
 
 	inflight_count(in->inflight, &held);
-	log_info("status", "worker=%s mode=%s up %lld s, %llu live instances, %llu reconnects, runner pid %ld", in->worker,
+	log_info("status", "worker=%s mode=%s up %lld s, %llu live instances, %llu reconnects, runner pid %ld, "
+		 "%zu warm processes", in->worker,
 		 instance_mode_name(atomic_load(&in->mode)), (long long)((now_ms - in->started_ms) / 1000),
 		 (unsigned long long)atomic_load(&in->peers), (unsigned long long)atomic_load(&n->reconnects),
-		 (long)runner_link_pid(in->runner));
+		 (long)runner_link_pid(in->runner), stream_set_count(in->streams));
 	log_info("status", "held: claiming %zu (%zu in doubt), queued %zu, running %zu, settling %zu, settled %zu, lost %zu",
 		 held.by_state[INFLIGHT_CLAIMING], held.doubtful, held.by_state[INFLIGHT_QUEUED], held.by_state[INFLIGHT_RUNNING],
 		 held.by_state[INFLIGHT_SETTLING], held.by_state[INFLIGHT_SETTLED], held.by_state[INFLIGHT_LOST]);

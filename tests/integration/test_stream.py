@@ -81,6 +81,22 @@ def test_one_process_for_many_jobs(site):
     assert streams(site) == [first]
 
 
+def test_steps_of_an_earlier_attempt(site):
+    """What was answered as saved is there for the next attempt, whatever became of the process; what was not saved is not."""
+    site.start(handlers=[site.stream("st")])
+    id = site.database.enqueue("st", payload="""
+if job['attempt'] == 1:
+    said = [step('charged', {'n': [1, 2.5, 'x']})['step'], step('not good')['step'], step('mailed')['step']]
+    assert [answer['saved'] for answer in said] == [True, False, True], said
+    os.kill(os.getpid(), signal.SIGKILL)
+say({**me, 'step': 'late', 'data': job['attempt']})
+answer(result=[list(job['steps']), job['steps']['charged']])
+""")
+    job = site.database.wait(id, "succeeded", 10)
+    assert (job["attempt"], job["result"]) == (2, '[["charged","mailed"],{"n":[1,2.5,"x"]}]')
+    assert site.database.sql("SELECT data FROM job_steps WHERE job_id=%s AND name='late'", id) == [{"data": "2"}]
+
+
 def test_cancel_with_its_reason(site):
     """A running job is told; one that gives in keeps its process, one that does not is ended."""
     site.start(handlers=[site.stream("st")])

@@ -266,7 +266,7 @@ static void expect_json(json_t *object, const char *want)
 
 static void test_texts(void **state)
 {
-	char one[] = "{\"b\": 1,\n \"a\":[0.1]}", two[] = "not JSON";
+	char one[] = "{\"b\": 1,\n \"a\":[0.1]}", two[] = "not JSON", deep[60000] = "";
 	struct desk d;
 
 	(void)state;
@@ -281,6 +281,12 @@ static void test_texts(void **state)
 	d.job.steps = d.saved;
 	d.job.step_count = 2;
 	expect_json(steps_saved(&d.job), "{\"z\":{\"b\":1,\"a\":[0.10000000000000001]},\"a\":null}");
+	memset(deep, '[', sizeof(deep) - 1);
+	d.saved[1].data = deep;
+	d.saved[1].data_len = sizeof(deep) - 1;
+	d.job.steps = d.saved + 1;
+	d.job.step_count = 1;
+	expect_json(steps_saved(&d.job), "{\"a\":null}");
 	expect_json(steps_answer_object("a", NULL), "{\"name\":\"a\",\"saved\":true}");
 	expect_json(steps_answer_object("a", "no"), "{\"name\":\"a\",\"saved\":false,\"why\":\"no\"}");
 	desk_free(&d);

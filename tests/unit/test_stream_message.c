@@ -212,8 +212,9 @@ static void test_lines_for_handlers(void **state)
 
 	(void)state;
 	buf_init(&out, 4096);
-	expect_line(&out, stream_write_hello(&out, "mail.*"),
-		    "{\"hello\":{\"protocol\":1,\"leasehold\":\"" PACKAGE_VERSION "\",\"kind\":\"mail.*\"}}\n");
+	expect_line(&out, stream_write_hello(&out, "mail.*", 1048576),
+		    "{\"hello\":{\"protocol\":1,\"leasehold\":\"" PACKAGE_VERSION "\",\"kind\":\"mail.*\","
+		    "\"max_line\":1048576}}\n");
 	expect_line(&out, stream_write_job(&out, &job, 10, 0),
 		    "{\"job\":{\"id\":17,\"claim_no\":4294967295,\"kind\":\"mail.send\",\"queue\":\"default\",\"attempt\":1,"
 		    "\"max_attempts\":10,\"lease_id\":\"123e4567-e89b-42d3-a456-426614174000\",\"lease_ms\":60000,\"timeout_ms\":0,"

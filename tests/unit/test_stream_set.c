@@ -251,6 +251,25 @@ static void test_idle_has_no_deadline(void **state)
 	stream_bench_free(&s);
 }
 
+/* What we end ourselves has not failed: the next one is started at once. */
+static void test_ended_is_no_failure(void **state)
+{
+	struct stream_bench s;
+
+	(void)state;
+	stream_bench_init(&s, NULL);
+	s.b.handler.kill_grace_ms = 200;
+	for (int i = 0; i < 2; i++) {
+		(void)logged();
+		s.b.handler.timeout_ms = 100;
+		assert_int_equal(stream_bench_run(&s, "time.sleep(1000)")->reason, END_TIMEOUT);
+		s.b.handler.timeout_ms = 0;
+		assert_int_equal(stream_bench_run(&s, "pass")->end, RUN_ANSWERED);
+		assert_null(strstr(logged(), "failed"));
+	}
+	stream_bench_free(&s);
+}
+
 static void test_max_jobs(void **state)
 {
 	struct stream_bench s;
@@ -449,6 +468,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_not_wanted),
 		cmocka_unit_test(test_end_of_lease),
 		cmocka_unit_test(test_idle_has_no_deadline),
+		cmocka_unit_test(test_ended_is_no_failure),
 		cmocka_unit_test(test_max_jobs),
 		cmocka_unit_test(test_idle_timeout),
 		cmocka_unit_test(test_reload),
