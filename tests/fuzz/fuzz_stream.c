@@ -1,4 +1,4 @@
-/* fuzz_stream.c - any line of a stream handler: it is a message whose parts are within their bounds, or it is refused with a reason. */
+/* fuzz_stream.c - any line of a stream handler: it is a message whose parts are within their bounds, or refused with a reason. */
 #include "fuzz.h"
 
 #include "base/utf8.h"
