@@ -89,8 +89,7 @@ def start(mode):
     elif mode == "early":
         say({"id": 1, "claim_no": 1, "outcome": "succeeded"})
     elif mode == "chatter":
-        say({"hello": {"protocol": 1}})
-        say(b'{"note":"ready"}\n')
+        say(b'{"hello":{"protocol":1}}\n{"note":"ready"}\n')  # in one piece, or it might come after a job
     elif mode == "deaf":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         say({"hello": {"protocol": 1}})
