@@ -130,8 +130,8 @@ static void table_narrow(struct table *t)
 	for (size_t i = 0; i < t->count; i++)
 		total += table_hides(t, i) ? 0 : t->width[i] + (i > 0 ? TABLE_GAP : 0);
 	for (size_t i = t->count; i-- > 0 && room > 0 && total > room;) {
-		size_t spare = t->columns[i].cut && !table_hides(t, i) && t->width[i] > TABLE_CUT_MIN ? t->width[i] - TABLE_CUT_MIN : 0,
-		       give = spare < total - room ? spare : total - room;
+		bool gives = t->columns[i].cut && !table_hides(t, i) && t->width[i] > TABLE_CUT_MIN;
+		size_t spare = gives ? t->width[i] - TABLE_CUT_MIN : 0, give = spare < total - room ? spare : total - room;
 
 		t->width[i] -= give;
 		total -= give;

@@ -153,7 +153,8 @@ int main(int argc, char **argv)
 
 		with_client[i] = ours / bare;
 		alone[i] = bare_child / bare;
-		printf("round %llu: bare loop %.0f jobs/s, stream handler %.0f jobs/s (ratio %.2f), with the bare child %.0f jobs/s (ratio %.2f)\n",
+		printf("round %llu: bare loop %.0f jobs/s, stream handler %.0f jobs/s (ratio %.2f), with the bare child %.0f jobs/s"
+		       " (ratio %.2f)\n",
 		       (unsigned long long)i + 1, bare, ours, with_client[i], bare_child, alone[i]);
 		fflush(stdout);
 	}
