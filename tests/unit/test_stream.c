@@ -439,7 +439,7 @@ static void test_stderr_is_of_the_job(void **state)
 	stream_bench_expect(&s, "os.write(2, b'two\\n'); answer('retry'); os.write(2, b'after\\n')", OUTCOME_RETRY, NULL);
 	assert_non_null(strstr(s.b.report.stderr_tail.data, "two\n"));
 	assert_null(strstr(s.b.report.stderr_tail.data, "one"));
-	/* What comes after an answer may still be under way when the next job is given: it is this one's then, and no later one's. */
+	/* What comes after an answer may be under way when the next job is given: it is this one's then, and no later one's. */
 	stream_bench_expect(&s, "pass", OUTCOME_SUCCEEDED, "");
 	stream_bench_expect(&s, "os.write(2, b'dying\\n'); os._exit(1)", OUTCOME_RETRY, NULL);
 	assert_non_null(strstr(s.b.report.stderr_tail.data, "dying\n"));
