@@ -117,6 +117,21 @@ def test_a_glutton_dies_alone_and_is_named(small_group, site):
     assert a.running and (a.pid, a.runner_pid) == (pid, runner)
 
 
+def test_a_warm_glutton(small_group, site):
+    """The same of a process that stays: it costs the job that it had one attempt, is named, and another takes its place."""
+    a = start_in(site, small_group, handlers=[site.stream("warm", processes=1)])
+    if a.sanitized:
+        pytest.skip("a sanitizer's memory does not fit into the group")
+    a.start(site.database)
+    before = site.database.enqueue("warm", payload="answer(result=os.getpid())")
+    first = site.database.wait(before, "succeeded", 15)["result"]
+    poison = site.database.enqueue("warm", payload="x = bytearray(400 << 20)", max_attempts=2)
+    job = site.database.wait(poison, "dead", 30)
+    assert job["attempt"] == 2 and "killed by SIGKILL, probably out of memory" in job["last_error"], job["last_error"]
+    after = site.database.wait(site.database.enqueue("warm", payload="answer(result=os.getpid())"), "succeeded", 15)
+    assert after["result"] != first and after["attempt"] == 1
+
+
 def test_a_kill_by_hand_is_not_called_that(site):
     """SIGKILL without the kernel's count having grown says nothing of memory."""
     site.start()
