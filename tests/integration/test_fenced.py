@@ -58,11 +58,12 @@ ENDINGS = ["exit 0", "exit 1", "exit 65", "exit 75", "kill -9 $$", "echo printed
 
 @pytest.mark.parametrize("when", ["at once", "after the daemon has seen it"])
 @pytest.mark.parametrize("settle", [FENCE, COMPLETE], ids=["update", "routine"])
-def test_whatever_the_handler_says_afterwards(shop, when, settle):
+def test_whatever_the_handler_says_afterwards(shop, how, when, settle):
     """The commit is what counts: the exit status, the output and descriptor 3 change nothing, and the ledger is as for any success."""
-    a = shop.start(pools=[{"name": "default", "queues": ["default"], "threads": 16}])
+    a = shop.start(handlers=shop.handlers(how), pools=[{"name": "default", "queues": ["default"], "threads": 16}])
+    endings = [ending for ending in ENDINGS if how == "exec" or ">&3" not in ending]
     pause = "" if when == "at once" else "sleep 1.5; "
-    ids = [shop.database.enqueue("sh", payload=effect(settle) + pause + ending) for ending in ENDINGS]
+    ids = [shop.database.enqueue("sh", payload=effect(settle) + pause + ending) for ending in endings]
     settled(shop, ids)
     if pause:
         a.wait_log(r"was settled by its handler", 5, count=len(ids))
@@ -85,9 +86,9 @@ def test_a_ledger_of_everything_has_them_too(shop):
     assert not shop.daemons[0].grep("lease lost")
 
 
-def test_a_long_end_keeps_the_slot_and_is_not_cut_short(shop):
+def test_a_long_end_keeps_the_slot_and_is_not_cut_short(shop, how):
     """Settled, then three leases of something else: no kill, no other job in its place, and no write."""
-    a = shop.start(pools=[{"name": "default", "queues": ["default"], "threads": 1}])
+    a = shop.start(handlers=shop.handlers(how), pools=[{"name": "default", "queues": ["default"], "threads": 1}])
     id = shop.database.enqueue("sh", payload=effect(COMPLETE) + f"sleep {3 * LEASE_S + 0.5}; mark rested")
     settled(shop, [id])
     next = shop.database.enqueue("note")
@@ -99,9 +100,9 @@ def test_a_long_end_keeps_the_slot_and_is_not_cut_short(shop):
 
 
 @pytest.mark.parametrize("moment", ["before the commit", "after the commit"])
-def test_the_daemon_is_killed_around_the_commit(shop, moment):
+def test_the_daemon_is_killed_around_the_commit(shop, how, moment):
     """After it: done, and nobody runs it again. Before it: the transaction went with the handler, and the next attempt makes the one effect."""
-    a = shop.daemon("A").start(shop.database)
+    a = shop.daemon("A", handlers=shop.handlers(how)).start(shop.database)
     before = "DO SLEEP(IF($LEASEHOLD_ATTEMPT = 1, 30, 0));" if moment == "before the commit" else ""
     id = shop.database.enqueue("sh", payload=effect(FENCE, before) + "sleep 30")
     if before:
@@ -109,7 +110,7 @@ def test_the_daemon_is_killed_around_the_commit(shop, moment):
     else:
         settled(shop, [id])
     a.kill()
-    b = shop.start("B")
+    b = shop.start("B", handlers=shop.handlers(how))
     if before:
         job = shop.database.wait(id, "succeeded", LEASE_S + 8)
         assert (job["attempt"], job["reclaims"]) == (2, 1)
@@ -121,9 +122,9 @@ def test_the_daemon_is_killed_around_the_commit(shop, moment):
         assert not shop.database.ledger(id)
 
 
-def test_the_heartbeat_waits_for_the_handlers_lock(shop):
+def test_the_heartbeat_waits_for_the_handlers_lock(shop, how):
     """The fence statement locks the row; renewals wait, one after the other in vain, until the commit shows that there is nothing left to renew."""
-    a = shop.start()
+    a = shop.start(handlers=shop.handlers(how))
     other = shop.database.enqueue("sh", payload="sleep 4")  # its renewals go on
     id = shop.database.enqueue("sh", payload=effect(FENCE, after="DO SLEEP(1.7);") + "sleep 1.2; exit 1")
     if shop.server.is_mariadb:  # MySQL's shortest wait is one second, of which two would be more than this lock
