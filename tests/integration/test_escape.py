@@ -99,11 +99,9 @@ def test_many_at_once_and_no_harm_to_others(site):
 def test_one_that_became_another_user(site):
     """A process that dropped its rights is ended too."""
     site.start()
-    other = "import os, sys, time; os.setsid(); os.setgid(65534); os.setuid(65534); print(os.getpid(), file=open(sys.argv[1], 'w')); time.sleep(60)"
+    other = ("import os, sys, time; os.setsid(); pids = open(sys.argv[1], 'w'); os.setgid(65534); os.setuid(65534); "
+             "print(os.getpid(), file=pids, flush=True); time.sleep(60)")
     pids = site.directory / "pids-other"
-    pids.touch()
-    os.chmod(site.directory, 0o755)
-    os.chown(pids, 65534, 65534)
     id = site.database.enqueue("sh", payload=f"python3 -c \"{other}\" {pids} >/dev/null 2>&1 & until [ -s {pids} ]; do sleep 0.05; done")
     site.database.wait(id, "succeeded", 15)
     pid = int(pids.read_text())
