@@ -425,10 +425,10 @@ static enum db_class settle_store_carefully(struct db *db, const struct settle_s
 }
 
 /* Where only a slot is to be freed, nothing is pending. */
-static void settle_store_reset(struct settle_store_batch *b)
+static void settle_store_reset(struct settlement *const *items, size_t n, enum settle_result *results)
 {
-	for (size_t i = 0; i < b->n; i++)
-		b->results[i] = b->items[i]->slot_only ? SETTLE_DONE : SETTLE_PENDING;
+	for (size_t i = 0; i < n; i++)
+		results[i] = items[i]->slot_only ? SETTLE_DONE : SETTLE_PENDING;
 }
 
 enum db_class settle_store_write(struct db *db, struct settlement **items, size_t n, const char *worker, bool again,
@@ -442,12 +442,12 @@ enum db_class settle_store_write(struct db *db, struct settlement **items, size_
 	if (n == 0)
 		return DB_OK;
 	qsort(items, n, sizeof(*items), settle_store_compare);
-	settle_store_reset(&batch);
+	settle_store_reset(items, n, results);
 	if (!again) {
 		c = settle_store_quickly(db, &batch, &settled, f);
 		if (c != DB_OK || settled)
 			return c;
-		settle_store_reset(&batch);
+		settle_store_reset(items, n, results);
 	}
 	return settle_store_carefully(db, &batch, f);
 }

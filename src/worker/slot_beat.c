@@ -51,7 +51,7 @@ static enum db_class slot_beat_chunk(struct slot_beat *b, struct db *db, const s
 {
 	struct instance *in = b->pool->instance;
 	int64_t sent_ms = clock_boot_ms();
-	bool ours[SLOT_BEAT_CHUNK];
+	bool ours[SLOT_BEAT_CHUNK] = { false };
 	uint64_t matched = 0;
 	enum db_class c = slot_store_renew(db, rows, n, &matched, f);
 
@@ -66,7 +66,7 @@ static enum db_class slot_beat_chunk(struct slot_beat *b, struct db *db, const s
 	if (c == DB_OK && matched < n)
 		c = slot_store_check(db, rows, n, ours, f);
 	for (size_t i = 0; i < n && c == DB_OK; i++) {
-		if (matched == n || ours[i])
+		if (matched >= n || ours[i])
 			inflight_slot_renewed(in->inflight, rows[i].id, rows[i].lease, sent_ms, clock_boot_ms());
 		else
 			slot_beat_lost(in, &rows[i]);
