@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define READ_BYTES 5000
 #define LIMIT 1000
 
 static int ends[2]; /* ends[1] is written to */
@@ -46,7 +47,7 @@ static size_t read_some(char *out, size_t size)
 static void test_in_order(void **state)
 {
 	size_t size = 300000, got = 0;
-	char *payload = malloc(size), *seen = malloc(size + 100);
+	char *payload = malloc(size), *seen = malloc(size + READ_BYTES);
 	struct outflow o;
 	struct buf text;
 
@@ -64,10 +65,10 @@ static void test_in_order(void **state)
 	assert_int_equal(text.len, 0);
 	while (outflow_pending(&o)) {
 		assert_true(outflow_write(&o, ends[1]));
-		got += read_some(seen + got, 5000);
+		got += read_some(seen + got, READ_BYTES);
 	}
 	while (got < size + 8)
-		got += read_some(seen + got, 5000);
+		got += read_some(seen + got, READ_BYTES);
 	assert_memory_equal(seen, payload, size);
 	assert_memory_equal(seen + size, "one\ntwo\n", 8);
 	outflow_free(&o);
