@@ -197,8 +197,8 @@ static const char *const worker_grants[] = {
 	"SELECT, INSERT, UPDATE, DELETE ON job_workers",
 	"SELECT, INSERT, UPDATE ON job_steps",
 	"SELECT, INSERT ON job_attempts",
-	"INSERT (queue, kind, priority, run_at, payload, max_attempts, timeout_ms, unique_key, unique_hold_until, traceparent, "
-	"enqueued_by) ON jobs",
+	("INSERT (queue, kind, priority, run_at, payload, max_attempts, timeout_ms, unique_key, unique_hold_until, traceparent, "
+	 "enqueued_by) ON jobs"),
 	"INSERT, UPDATE ON job_queues",
 };
 
