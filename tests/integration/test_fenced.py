@@ -35,8 +35,9 @@ def effect(settle, before="", after=""):
 
 def settled(site, ids):
     """They have committed, whatever the daemon knows by now."""
-    until(lambda: all((site.directory / f"settled.{id}").exists() for id in ids), 10, "the handlers to settle")
-    assert all((site.directory / f"settled.{id}").read_text() == "0\n" for id in ids)
+    paths = [site.directory / f"settled.{id}" for id in ids]
+    until(lambda: all(path.exists() and path.read_text() for path in paths), 10, "the handlers to settle")  # made first, then written
+    assert all(path.read_text() == "0\n" for path in paths)
 
 
 def check_once(site, id, state="succeeded", daemons=None):
