@@ -1,7 +1,6 @@
 /* admin_store.c - see admin_store.h. */
 #include "store/admin_store.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* The server itself ends a read that takes too long: a client that only stops listening would leave it running. MariaDB
@@ -169,13 +168,6 @@ static enum db_class admin_select_kind(struct db *db, const char *kind, uint64_t
 	return class;
 }
 
-static int admin_compare_ids(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 enum db_class admin_store_select(struct db *db, const struct job_filter *filter, struct admin_cursor *cursor, uint64_t *ids,
 				 size_t *count, bool *end, struct fault *f)
 {
@@ -184,7 +176,7 @@ enum db_class admin_store_select(struct db *db, const struct job_filter *filter,
 	*count = 0;
 	class = admin_select_page(db, filter, cursor, ids, count, f);
 	*end = *count < filter->limit;
-	qsort(ids, *count, sizeof(*ids), admin_compare_ids);
+	store_sort_ids(ids, *count);
 	if (class == DB_OK && filter->kind != NULL)
 		class = admin_select_kind(db, filter->kind, ids, count, f);
 	return class;

@@ -2,6 +2,7 @@
 #include "store/store.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 void store_add_ids(struct buf *sql, const struct store_held *rows, size_t n)
 {
@@ -19,6 +20,18 @@ void store_add_id_list(struct buf *sql, const uint64_t *ids, size_t n)
 	for (i = 0; i < n; i++)
 		buf_addf(sql, "%c%" PRIu64, i == 0 ? '(' : ',', ids[i]);
 	buf_addc(sql, ')');
+}
+
+static int store_compare_ids(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+void store_sort_ids(uint64_t *ids, size_t n)
+{
+	qsort(ids, n, sizeof(*ids), store_compare_ids);
 }
 
 void store_add_pairs(struct db *db, struct buf *sql, const struct store_held *rows, size_t n)

@@ -20,6 +20,7 @@ struct store_held {
 void store_add_ids(struct buf *sql, const struct store_held *rows, size_t n);
 void store_add_pairs(struct db *db, struct buf *sql, const struct store_held *rows, size_t n);
 void store_add_id_list(struct buf *sql, const uint64_t *ids, size_t n);
+void store_sort_ids(uint64_t *ids, size_t n); /* ascending, as every statement names them */
 
 /* Appends the assignments by which a running row goes back to state ("ready" or "scheduled"), or to cancelled where a cancel was
  * requested: then it ends as its holder's, and keeps the lease. give_back: the attempt is not counted. */

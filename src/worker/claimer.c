@@ -64,22 +64,7 @@ static size_t claimer_count_queues(const struct pool_settings *p)
 	return n;
 }
 
-static int claimer_by_id(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
-/* To be handed over: it needs no slot, or has it. */
-static void claimer_keep(void *arg, struct job *job)
-{
-	struct claimer *c = arg;
-
-	c->taken[c->ours++] = job;
-}
-
-/* The read-back's answer, a job at a time. */
+/* A job of the read-back's answer, or one that has got its slot. */
 static void claimer_take(void *arg, struct job *job)
 {
 	struct claimer *c = arg;
@@ -113,6 +98,7 @@ static enum db_class claimer_read_steps(struct claimer *c, struct fault *f)
 	for (size_t i = 0; i < c->ours; i++)
 		if (c->taken[i]->claim_no > 1)
 			again[count++] = c->taken[i];
+	qsort(again, count, sizeof(struct job *), claimer_job_by_id);
 	class = step_store_read(c->role.session.db, again, count, f);
 	if (class == DB_OK)
 		return DB_OK;
@@ -168,7 +154,7 @@ static void claimer_hand_over(struct claimer *c)
 {
 	size_t n = 0;
 
-	qsort(c->taken, c->ours, sizeof(*c->taken), claimer_job_by_id); /* those with a slot came last */
+	qsort(c->taken, c->ours, sizeof(*c->taken), claimer_job_by_id);
 	for (size_t i = 0; i < c->row_count && n < c->ours; i++) {
 		struct job *const *found = bsearch(&c->rows[i].id, c->taken, c->ours, sizeof(*c->taken), claimer_find);
 
@@ -214,14 +200,13 @@ static enum db_class claimer_resolve(struct claimer *c, struct fault *f)
 	c->ours = c->won = 0;
 	class = claim_store_read(c->role.session.db, claim->ids, claim->n, claim->lease, (uint32_t)in->lease_ms, claimer_take, c,
 				 f);
-	qsort(c->taken, c->ours, sizeof(*c->taken), claimer_job_by_id);
 	if (class == DB_OK)
 		class = claimer_read_steps(c, f);
 	else
 		(void)claimer_read_steps(c, NULL);
 	claimer_win(c);
 	if (class == DB_OK)
-		slots = slots_take(c->slots, c->role.session.db, claimer_keep, c, f);
+		slots = slots_take(c->slots, c->role.session.db, claimer_take, c, f);
 	claimer_hand_over(c); /* also what came before a failure: it is ours, and its time runs */
 	if (class != DB_OK)
 		return class;
@@ -245,7 +230,7 @@ static enum db_class claimer_send(struct claimer *c, size_t *won, struct fault *
 
 	*won = 0;
 	random_uuid(claim->lease);
-	qsort(claim->ids, claim->n, sizeof(*claim->ids), claimer_by_id);
+	store_sort_ids(claim->ids, claim->n);
 	claim->sent_ms = clock_boot_ms();
 	claim->n = inflight_claim(in->inflight, c->pool->index, claim->ids, claim->n, claim->lease, in->lease_ms, claim->sent_ms);
 	claim->in_doubt = false;
@@ -336,7 +321,7 @@ static enum db_class claimer_queue(struct claimer *c, size_t queue, size_t free_
 		last = c->rows[n - 1];
 	n = claimer_sift(c, n, &early);
 	if (early > 0) {
-		qsort(c->early, early, sizeof(*c->early), claimer_by_id);
+		store_sort_ids(c->early, early);
 		class = claim_store_put_back_early(c->role.session.db, c->early, early, f);
 	}
 	if (class == DB_OK)

@@ -8,7 +8,6 @@
 #include "worker/role.h"
 #include "worker/slot_keeper.h"
 
-#include <stdlib.h>
 
 #define PROMOTER_CHUNK 125 /* with others at work on the same due rows, each takes a random part */
 #define PROMOTER_SEARCH_MS 50   /* from one try that met a lock to the next, beside three times of what it took */
@@ -30,19 +29,12 @@ struct promoter {
 	struct promote_parked parked[PROMOTE_PAGE];
 };
 
-static int promoter_by_id(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 /* A part of n ids, at most so many, sorted; *count of them. */
 static uint64_t *promoter_part(uint64_t *ids, size_t n, size_t most, size_t *count)
 {
 	size_t offset = scan_choose(n, most, random_below(UINT64_MAX), count);
 
-	qsort(ids + offset, *count, sizeof(*ids), promoter_by_id);
+	store_sort_ids(ids + offset, *count);
 	return ids + offset;
 }
 
@@ -92,7 +84,7 @@ static uint64_t *promoter_next_holds(struct promoter *p, int64_t now_ms, size_t 
 			holds[n++] = holds[i];
 	if (p->hold_chunk >= promoter_share(p))
 		return promoter_part(holds, n, promoter_share(p), count);
-	qsort(holds, n, sizeof(*holds), promoter_by_id);
+	store_sort_ids(holds, n);
 	*count = n < p->hold_chunk ? n : p->hold_chunk;
 	return holds;
 }

@@ -301,13 +301,6 @@ static void slot_keeper_see_slot(void *arg, const struct slot_row *row)
 	slot_keeper_watch(k, row);
 }
 
-static int slot_keeper_by_id(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 /* The kinds of a page of oldest waiters, and the slots of those keys that have a limit here. */
 static enum db_class slot_keeper_look(struct slot_keeper *k, struct db *db, struct fault *f)
 {
@@ -319,7 +312,7 @@ static enum db_class slot_keeper_look(struct slot_keeper *k, struct db *db, stru
 		k->kinds[i][0] = '\0';
 		k->held[i] = k->freed[i] = 0;
 	}
-	qsort(k->ids, k->waiter_count, sizeof(*k->ids), slot_keeper_by_id);
+	store_sort_ids(k->ids, k->waiter_count);
 	c = slot_store_jobs(db, k->ids, k->waiter_count, slot_keeper_see_kind, k, f);
 	for (size_t i = 0; i < k->waiter_count; i++)
 		if (k->kinds[i][0] != '\0' && slot_keeper_limit(k, k->kinds[i], 0, &limit) && limit != 0)

@@ -134,13 +134,6 @@ size_t slots_window(const struct slots *s, size_t window)
 	return deep && window < SLOT_STORE_PAGE ? SLOT_STORE_PAGE : window;
 }
 
-static int slots_by_id(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 static int slots_job_by_id(const void *a, const void *b)
 {
 	const struct slots_job *x = a, *y = b;
@@ -282,7 +275,7 @@ enum db_class slots_sift(struct slots *s, struct db *db, const struct settings *
 		return slots_no_memory(f);
 	for (size_t i = 0; i < *n; i++)
 		s->ids[i] = rows[i].id;
-	qsort(s->ids, *n, sizeof(*s->ids), slots_by_id);
+	store_sort_ids(s->ids, *n);
 	s->settings = settings;
 	c = slot_store_jobs(db, s->ids, *n, slots_see_job, s, f);
 	if (c != DB_OK || s->job_count == 0)
