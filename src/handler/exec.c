@@ -8,6 +8,7 @@
 #include "handler/control.h"
 #include "handler/output.h"
 #include "handler/process.h"
+#include "handler/progress.h"
 #include "handler/stderr_log.h"
 #include "handler/steps.h"
 
@@ -20,7 +21,6 @@
 #include <unistd.h>
 
 #define EXEC_COMPLAINTS 3
-#define EXEC_NOTE_SIZE 1024
 
 struct exec {
 	const struct run_request *request;
@@ -32,9 +32,7 @@ struct exec {
 	struct control control;
 	struct steps steps;
 	unsigned int complaints;
-	double percent; /* the progress that is not yet passed on; < 0: none */
-	bool noted;
-	char note[EXEC_NOTE_SIZE];
+	struct progress progress;
 };
 
 static void exec_complain(void *owner, const char *why)
@@ -47,27 +45,16 @@ static void exec_complain(void *owner, const char *why)
 			 job->kind, job->attempt, why, x->complaints == EXEC_COMPLAINTS ? " (no more of these will be told)" : "");
 }
 
-/* Only kept: of all that one read brings, the last is passed on. */
 static void exec_note_progress(void *owner, double percent, const char *note)
 {
 	struct exec *x = owner;
 
-	if (percent >= 0)
-		x->percent = percent;
-	if (note == NULL)
-		return;
-	memcpy(x->note, note, strlen(note) + 1);
-	x->noted = true;
+	progress_note(&x->progress, percent, note);
 }
 
 static void exec_pass_progress(struct exec *x)
 {
-	const struct run_hooks *hooks = &x->request->hooks;
-
-	if (hooks->progress != NULL && (x->percent >= 0 || x->noted))
-		hooks->progress(hooks->owner, x->percent, x->noted ? x->note : NULL);
-	x->percent = -1;
-	x->noted = false;
+	progress_pass(&x->progress, &x->request->hooks);
 }
 
 static void exec_take_stdout(void *owner, const char *bytes, size_t len)
@@ -163,7 +150,7 @@ static void exec_init(struct exec *x, const struct run_request *request, struct 
 	memset(x, 0, sizeof(*x));
 	x->request = request;
 	x->report = report;
-	x->percent = -1;
+	progress_init(&x->progress);
 	exec_init_process(x);
 	capture_init(&x->out, (size_t)handler->max_result);
 	tail_init(&x->err, (size_t)handler->max_stderr_tail);

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "handler/progress.h"
 #include "handler/steps.h"
 #include "handler/stream_message.h"
 #include "handler/stream_process.h"
@@ -33,9 +34,7 @@ struct stream {
 	struct tail err;
 	struct steps steps;
 	bool answered;
-	double percent; /* the progress that is not yet passed on; < 0: none */
-	bool noted;
-	char note[JSON_READ_NOTE_BYTES + 1];
+	struct progress progress;
 	unsigned int complaints;
 };
 
@@ -182,23 +181,7 @@ static void stream_take_progress(struct stream *x, const struct stream_message *
 {
 	if (m->complaint != NULL)
 		stream_complain(x, m->complaint);
-	if (m->percent >= 0)
-		x->percent = m->percent;
-	if (!m->noted)
-		return;
-	memcpy(x->note, m->note, sizeof(x->note));
-	x->noted = true;
-}
-
-/* Of all that one read brings, the last is passed on. */
-static void stream_pass_progress(struct stream *x)
-{
-	const struct run_hooks *hooks = &x->request->hooks;
-
-	if (hooks->progress != NULL && (x->percent >= 0 || x->noted))
-		hooks->progress(hooks->owner, x->percent, x->noted ? x->note : NULL);
-	x->percent = -1;
-	x->noted = false;
+	progress_note(&x->progress, m->percent, m->noted ? m->note : NULL);
 }
 
 static void stream_take_outcome(struct stream *x, const struct stream_message *m)
@@ -347,7 +330,7 @@ static void stream_attend(struct stream *x)
 			stream_await_end(x);
 		else
 			(void)process_serve(p, -1);
-		stream_pass_progress(x);
+		progress_pass(&x->progress, &x->request->hooks);
 	}
 }
 
@@ -359,7 +342,7 @@ static void stream_see_the_end(struct stream *x)
 	if (s->process.over && !s->spoiled) {
 		process_drain_one(&s->process, RUNNER_FD_STDOUT);
 		lines_end(&s->lines);
-		stream_pass_progress(x);
+		progress_pass(&x->progress, &x->request->hooks);
 	}
 	if (!x->answered)
 		stream_process_end(s);
@@ -440,7 +423,7 @@ static void stream_init(struct stream *x, const struct run_request *request, str
 	memset(x, 0, sizeof(*x));
 	x->request = request;
 	x->report = report;
-	x->percent = -1;
+	progress_init(&x->progress);
 	x->timeout_ms = job->timeout_set ? job->timeout_ms : request->handler->timeout_ms;
 	buf_init(&x->line, STREAM_LINE_MAX);
 	tail_init(&x->err, (size_t)request->handler->max_stderr_tail);
