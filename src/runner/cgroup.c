@@ -27,7 +27,7 @@
 #define CGROUP_LOOK_MS 1000
 #define CGROUP_PAUSE_MS 5
 
-static int cgroup_write(int directory, const char *name, const char *text)
+int cgroup_write(int directory, const char *name, const char *text)
 {
 	int fd = openat(directory, name, O_WRONLY | O_CLOEXEC), error = 0;
 

@@ -41,6 +41,8 @@ void cgroup_base_close(struct cgroup_base *base);
  * other runners, those of dead ones are removed here too: at the start the last one may not have been quite dead. */
 int cgroup_make(struct cgroup_base *base, uint64_t run, int64_t memory, int64_t cpu_percent, int *fd);
 int cgroup_enter(int fd);
+/* Writes one word to a file of a group: name within directory, as for openat(2). Returns 0 or errno. */
+int cgroup_write(int directory, const char *name, const char *text);
 /* SIGKILL to all that is in it, and in groups below it. */
 void cgroup_kill(int fd);
 bool cgroup_is_empty(int fd);

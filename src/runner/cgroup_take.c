@@ -26,17 +26,10 @@ static const struct {
 static int cgroup_take_write(const char *directory, const char *name, const char *text)
 {
 	char path[PATH_MAX];
-	int fd, error = 0;
 
 	if (snprintf(path, sizeof(path), "%s/%s", directory, name) >= (int)sizeof(path))
 		return ENAMETOOLONG;
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		return errno;
-	if (write(fd, text, strlen(text)) < 0)
-		error = errno;
-	close(fd);
-	return error;
+	return cgroup_write(AT_FDCWD, path, text);
 }
 
 /* Whether a list of words in a file has this one. The list, as far as it was read, is in text. */
